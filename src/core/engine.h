@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// The call engine: one kernel in one operator, batch by batch. Eager calls and the DALI operator both go
+// through it, so that what they do cannot differ.
+//
+//   engine.Begin(n)                     the host describes inputs and per-sample arguments,
+//     .DescribeInput .SetInput ...      then sets each sample
+//   engine.Setup()                      checks, specialize, setup, checks -> output(port), shape(s, port)
+//   ... the host allocates ...
+//     .SetOutput(s, port, data)
+//   engine.Run(context)                 scratch, run, scheduling, errors -> actual shapes
+//
+// An engine serves one batch at a time. Every failure throws opabi::Error; the next Begin starts afresh.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/arguments.h"
+#include "core/batch.h"
+#include "core/kernel.h"
+#include "core/pool.h"
+#include "core/schedule.h"
+
+namespace opabi {
+
+struct EngineOptions {
+  bool checked = false;    // guard bytes, poison, inputs compared: see checked.h
+  int64_t max_batch = 0;   // 0: not known
+  int n_workers = 1;       // the largest pool that Run will get
+  int32_t device_id = 0;   // for CUDA kernels
+};
+
+/// What a host lends for one run. CPU kernels use the pool alone.
+struct RunContext {
+  Pool *pool = nullptr;
+};
+
+class Engine {
+ public:
+  /// Calls the kernel's create, if it has one.
+  Engine(std::shared_ptr<Kernel> kernel, const EngineOptions &options);
+  ~Engine();
+  Engine(const Engine &) = delete;
+  Engine &operator=(const Engine &) = delete;
+
+  const Kernel &kernel() const { return *kernel_; }
+  int n_in() const { return n_in_; }
+  int n_out() const { return n_out_; }
+  int n_args() const { return n_args_; }
+
+  /// A constant for argument `arg`, copied; every batch from now on has it. See Arguments::SetConstant.
+  void SetConstant(int arg, const opabi_tensor &value, bool weak) { arguments_.SetConstant(arg, value, weak); }
+
+  void Begin(int64_t n_samples);
+  void DescribeInput(int port, const PortInfo &info) { in_info_[port] = info; }
+  void SetInput(int64_t sample, int port, void *data, const int64_t *shape,
+                const int64_t *strides = nullptr) {
+    inputs_.Set(sample, port, in_info_[port], data, shape, strides);
+  }
+  void DescribeArgument(int arg, const PortInfo &info) { arguments_.Describe(arg, info); }
+  void SetArgument(int64_t sample, int arg, const void *data, const int64_t *shape) {
+    arguments_.Set(sample, arg, data, shape);
+  }
+
+  void Setup();
+  int64_t n_samples() const { return n_samples_; }
+  const PortInfo &output(int port) const { return out_info_[port]; }
+  const int64_t *shape(int64_t sample, int port) const {
+    return out_shape_.data() + (sample * n_out_ + port) * max_ndim_;
+  }
+
+  /// True if run decides this port's shape. Then the engine keeps the data: no SetOutput; after Run
+  /// actual_shape and data say what to copy.
+  bool bounded(int port) const { return bounded_[port]; }
+
+  void SetOutput(int64_t sample, int port, void *data) {
+    outputs_.Set(sample, port, out_info_[port], data, shape(sample, port));
+  }
+
+  void Run(const RunContext &context);
+  const int64_t *actual_shape(int64_t sample, int port) const {
+    return out_actual_.data() + (sample * n_out_ + port) * max_ndim_;
+  }
+  const void *data(int64_t sample, int port) const { return outputs_.at(sample, port).data; }
+
+ private:
+  struct Worker;  // scratch and error buffer of one thread
+
+  void Create();
+  void CheckInputs();
+  void InferShapes();
+  void CallSetup();
+  void CheckOutputs();
+  void PrepareOutputs();
+  void PrepareWorkers(int n);
+  int32_t CallRange(Worker &worker, int index, int64_t begin, int64_t end);
+
+  std::shared_ptr<Kernel> kernel_;
+  EngineOptions options_;
+  int n_in_, n_out_, n_args_;
+  void *instance_ = nullptr;
+  int64_t n_samples_ = 0;
+
+  std::vector<PortInfo> in_info_, out_info_;
+  std::vector<const char *> in_layouts_, out_layouts_;
+  Table inputs_, outputs_;
+  Arguments arguments_;
+
+  TypeKey key_, batch_key_;
+  Specialization functions_{};
+  BoundTypes types_;
+  int32_t max_ndim_ = 1;
+  std::vector<int64_t> out_shape_, out_actual_;
+  std::vector<bool> bounded_;
+  std::vector<std::vector<char>> bounded_data_;
+  int64_t scratch_bytes_[3] = {0, 0, 0};
+
+  Schedule schedule_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace opabi

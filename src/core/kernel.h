@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checked kernel: its descriptor, its parsed signature and its specializations.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/signature.h"
+#include "opabi/opabi.h"
+
+namespace opabi {
+
+/// The functions that serve one combination of dtypes and ranks.
+struct Specialization {
+  opabi_run_fn run;
+  opabi_setup_fn setup;
+  void *user_data;
+};
+
+/// dtypes and ranks of inputs then arguments, and the device.
+struct TypeKey {
+  std::vector<uint32_t> dtypes;
+  std::vector<int32_t> ndims;
+  int32_t device_id = 0;
+  bool operator<(const TypeKey &other) const {
+    return std::tie(dtypes, ndims, device_id) < std::tie(other.dtypes, other.ndims, other.device_id);
+  }
+  bool operator==(const TypeKey &other) const {
+    return dtypes == other.dtypes && ndims == other.ndims && device_id == other.device_id;
+  }
+};
+
+class Kernel {
+ public:
+  /// Checks the descriptor; throws Error. The caller owns the descriptor: it stays valid until `drop`
+  /// is called, after `release`, from the destructor. A failed Adopt calls neither.
+  static std::shared_ptr<Kernel> Adopt(const opabi_kernel *descriptor, std::function<void()> drop);
+
+  /// A kernel of a library that stays loaded: neither released nor dropped.
+  static std::shared_ptr<Kernel> FromLibrary(const opabi_kernel *descriptor, std::string library);
+
+  ~Kernel();
+  Kernel(const Kernel &) = delete;
+  Kernel &operator=(const Kernel &) = delete;
+
+  const opabi_kernel &descriptor() const { return descriptor_; }
+  const Signature &signature() const { return signature_; }
+  const std::string &name() const { return name_; }      // "blur", or "mylib.blur"
+  bool has(uint32_t trait) const { return descriptor_.traits & trait; }
+  bool demands(uint32_t critical) const { return descriptor_.critical & critical; }
+  bool has_instance() const { return descriptor_.create != nullptr; }
+
+  /// Thread-safe; calls the kernel's specialize at most once for each key. Throws Error.
+  const Specialization &Specialize(const TypeKey &key, int32_t device_type);
+
+ private:
+  Kernel(const opabi_kernel &descriptor, std::string name);
+  opabi_kernel descriptor_;
+  std::string name_;
+  Signature signature_;
+  std::function<void()> drop_;
+  bool owned_ = false;
+  std::mutex mutex_;
+  std::map<TypeKey, Specialization> specializations_;
+};
+
+/// Opens a shared library (RTLD_NOW | RTLD_LOCAL, never closed) and checks it. Throws Error.
+const opabi_library *OpenLibrary(const std::string &path);
+
+/// The kernel `name` of the library at `path`. Throws Error that lists the names there are.
+std::shared_ptr<Kernel> OpenKernel(const std::string &path, const std::string &name);
+
+}  // namespace opabi
