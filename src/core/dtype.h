@@ -25,11 +25,11 @@ std::string DtypeName(uint32_t dtype);
 /// The type of that name, or OPABI_DTYPE_ANY if there is none.
 uint32_t DtypeFromName(std::string_view name);
 
-/// True where every value of `from` has an equal in `to`, or `to` is a float type and `from` a bool
-/// or integer type: the conversions of OPABI-H-013.
+/// The conversions of OPABI-H-013: every value of `from` has an equal in `to`, or `to` is float32 or
+/// float64 and `from` a bool or integer type. Nothing converts to float16, which integers overflow.
 bool Converts(uint32_t from, uint32_t to);
 
-/// Converts n elements; Converts(from, to) must hold and neither be float16 unless they are equal.
+/// Converts n elements. Throws Error (kType) unless Converts(from, to).
 void ConvertElements(const void *source, uint32_t from, void *target, uint32_t to, int64_t n);
 
 }  // namespace opabi
