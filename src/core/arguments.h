@@ -20,17 +20,23 @@ class Arguments {
   /// The number of the argument of that name. Throws Error (kType) that lists the names there are.
   int Find(const std::string &name) const;
 
-  /// Copies a value that all samples share. `weak`: a Python scalar or list of them, which takes the
-  /// declared dtype if its value fits. Throws Error (kType or kValue) that names the argument.
+  /// Copies a value that all samples share. `weak`: it comes from a Python scalar or a list of them, and
+  /// takes the declared dtype if its values fit. Throws Error (kType, kValue) that names the argument.
   void SetConstant(int arg, const opabi_tensor &value, bool weak);
+
+  /// Back to the default value, or to none.
+  void Reset(int arg);
 
   void Begin(int64_t n_samples);
 
   /// Per-sample values for this batch: dtype, rank and device of the port that feeds the argument.
   void Describe(int arg, const PortInfo &info);
-  void Set(int64_t sample, int arg, const void *data, const int64_t *shape);
+  void Set(int64_t sample, int arg, const void *data, const int64_t *shape) {
+    Slot &slot = slots_[arg];
+    table_.Set(sample, arg, slot.info, const_cast<void *>(data), shape);
+  }
 
-  /// Fills the table; throws Error if a required argument has no value.
+  /// Completes the table; throws Error (kType) if a required argument has no value.
   void Fill();
 
   const Table &table() const { return table_; }
@@ -46,15 +52,21 @@ class Arguments {
   struct Slot {
     std::unique_ptr<Value> constant;  // the caller's, else the default's, else none
     bool per_sample = false;          // in this batch
+    int64_t filled = 0;               // rows of the table that hold the constant
     PortInfo info;                    // of the per-sample values as they came
     uint32_t dtype = 0;               // as the kernel sees it
     int32_t ndim = 0;
+    std::vector<char> converted;      // of the per-sample values, for this batch
   };
-  void CheckDeclared(int arg, uint32_t dtype, int32_t ndim, const char *what) const;
+
+  const opabi_arg &declared(int arg) const { return kernel_.descriptor().args[arg]; }
+  std::string Label(int arg) const;
+  void CheckType(int arg, uint32_t dtype, int32_t ndim, bool weak) const;
+  void ConvertSamples(int arg);
+
   const Kernel &kernel_;
   std::vector<Slot> slots_;
   Table table_;
-  std::vector<std::vector<char>> converted_;  // per argument, for this batch
   int64_t n_samples_ = 0;
 };
 

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/arguments.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/dtype.h"
+#include "core/error.h"
+
+namespace opabi {
+namespace {
+
+constexpr char kRule[] = "OPABI-H-013";
+
+std::string NdimText(int32_t ndim) { return "rank " + std::to_string(ndim); }
+
+bool IsInteger(uint32_t dtype) { return (dtype & 0xFF) <= 1; }
+bool IsFloat(uint32_t dtype) { return (dtype & 0xFF) == 2; }
+
+/// Weak values come as bool, int64, uint64 or float64, and fit any type of their kind or a later one.
+bool WeakConverts(uint32_t from, uint32_t to) {
+  if (from == to || from == OPABI_BOOL) return true;
+  if (IsInteger(from)) return IsInteger(to) || IsFloat(to);
+  return IsFloat(to);
+}
+
+template <typename T>
+bool StoreInteger(const char *source, bool is_unsigned, char *target) {
+  T value;
+  if (is_unsigned) {
+    uint64_t wide;
+    std::memcpy(&wide, source, sizeof wide);
+    if (__builtin_add_overflow(wide, 0, &value)) return false;
+  } else {
+    int64_t wide;
+    std::memcpy(&wide, source, sizeof wide);
+    if (__builtin_add_overflow(wide, 0, &value)) return false;
+  }
+  std::memcpy(target, &value, sizeof value);
+  return true;
+}
+
+/// One weak integer into another integer type; false where its value does not fit.
+bool NarrowInteger(const char *source, uint32_t from, char *target, uint32_t to) {
+  const bool is_unsigned = from == OPABI_UINT64;
+  switch (to) {
+    case OPABI_INT8: return StoreInteger<int8_t>(source, is_unsigned, target);
+    case OPABI_INT16: return StoreInteger<int16_t>(source, is_unsigned, target);
+    case OPABI_INT32: return StoreInteger<int32_t>(source, is_unsigned, target);
+    case OPABI_INT64: return StoreInteger<int64_t>(source, is_unsigned, target);
+    case OPABI_UINT8: return StoreInteger<uint8_t>(source, is_unsigned, target);
+    case OPABI_UINT16: return StoreInteger<uint16_t>(source, is_unsigned, target);
+    case OPABI_UINT32: return StoreInteger<uint32_t>(source, is_unsigned, target);
+    default: return StoreInteger<uint64_t>(source, is_unsigned, target);
+  }
+}
+
+bool ConvertWeak(const char *source, uint32_t from, char *target, uint32_t to, int64_t n) {
+  if (from == to || Converts(from, to)) {
+    ConvertElements(source, from, target, to, n);
+    return true;
+  }
+  if (IsInteger(from)) {
+    for (int64_t i = 0; i < n; i++) {
+      if (!NarrowInteger(source + 8 * i, from, target + DtypeSize(to) * i, to)) return false;
+    }
+    return true;
+  }
+  for (int64_t i = 0; i < n; i++) {  // float64 to float32: an overflow is no value of the caller's
+    double wide;
+    std::memcpy(&wide, source + 8 * i, sizeof wide);
+    const float value = static_cast<float>(wide);
+    if (std::isinf(value) && !std::isinf(wide)) return false;
+    std::memcpy(target + 4 * i, &value, sizeof value);
+  }
+  return true;
+}
+
+}  // namespace
+
+Arguments::Arguments(const Kernel &kernel) : kernel_(kernel), slots_(kernel.descriptor().n_args) {
+  for (size_t arg = 0; arg < slots_.size(); arg++) Reset(static_cast<int>(arg));
+}
+
+void Arguments::Reset(int arg) {
+  slots_[arg].constant.reset();
+  slots_[arg].filled = 0;
+  if (const opabi_tensor *value = declared(arg).default_value) SetConstant(arg, *value, false);
+}
+
+std::string Arguments::Label(int arg) const {
+  return "kernel '" + kernel_.name() + "', argument '" + declared(arg).name + "'";
+}
+
+int Arguments::Find(const std::string &name) const {
+  std::string known;
+  for (size_t arg = 0; arg < slots_.size(); arg++) {
+    if (name == declared(arg).name) return static_cast<int>(arg);
+    known += (arg ? ", '" : "'") + std::string(declared(arg).name) + "'";
+  }
+  throw Error(Kind::kType, kRule,
+              "kernel '" + kernel_.name() + "' has no argument '" + name + "'. " +
+                  (known.empty() ? "It takes no arguments." : "It takes " + known + "."));
+}
+
+void Arguments::CheckType(int arg, uint32_t dtype, int32_t ndim, bool weak) const {
+  const opabi_arg &want = declared(arg);
+  if (!IsDtype(dtype)) {
+    throw Error(Kind::kType, kRule,
+                Label(arg) + ": found " + DtypeName(dtype) + ", which is no element type of opabi.");
+  }
+  if (want.ndim != OPABI_NDIM_ANY && want.ndim != ndim) {
+    throw Error(Kind::kType, kRule,
+                Label(arg) + ": expected " + NdimText(want.ndim) + ", found " + NdimText(ndim) + ".");
+  }
+  if (want.dtype == OPABI_DTYPE_ANY || Converts(dtype, want.dtype)) return;
+  if (weak && want.dtype != OPABI_FLOAT16 && WeakConverts(dtype, want.dtype)) return;
+  throw Error(Kind::kType, kRule,
+              Label(arg) + ": expected " + DtypeName(want.dtype) + ", found " + DtypeName(dtype) +
+                  ", which does not convert without loss. Cast it to " + DtypeName(want.dtype) + " first.");
+}
+
+void Arguments::SetConstant(int arg, const opabi_tensor &value, bool weak) {
+  CheckType(arg, value.dtype, value.ndim, weak);
+  auto copy = std::make_unique<Value>();
+  copy->shape.assign(value.shape, value.shape + value.ndim);
+  copy->strides.resize(value.ndim);
+  int64_t n = 1;
+  for (int d = value.ndim - 1; d >= 0; d--) {
+    copy->strides[d] = n;
+    n *= value.shape[d];
+  }
+  const uint32_t want = declared(arg).dtype;
+  const uint32_t dtype = want == OPABI_DTYPE_ANY ? value.dtype : want;
+  copy->data.resize(static_cast<size_t>(n * DtypeSize(dtype)));
+  const char *source = static_cast<const char *>(value.data);
+  if (n && !ConvertWeak(source, value.dtype, copy->data.data(), dtype, n)) {
+    throw Error(Kind::kValue, kRule,
+                Label(arg) + ": the value does not fit " + DtypeName(dtype) + ".");
+  }
+  copy->tensor = {copy->data.data(), OPABI_CPU, 0, value.ndim, dtype, copy->shape.data(), copy->strides.data(), 0};
+  slots_[arg].constant = std::move(copy);
+  slots_[arg].filled = 0;
+}
+
+void Arguments::Begin(int64_t n_samples) {
+  n_samples_ = n_samples;
+  table_.Resize(n_samples, static_cast<int>(slots_.size()));
+  for (Slot &slot : slots_) {
+    if (slot.per_sample) slot.filled = 0;
+    slot.per_sample = false;
+  }
+}
+
+void Arguments::Describe(int arg, const PortInfo &info) {
+  if (info.device_type != OPABI_CPU) {
+    throw Error(Kind::kType, kRule,
+                Label(arg) + ": expected a tensor in host memory, found one on the GPU. Arguments are always " +
+                    "in host memory, also for CUDA kernels: pass it as an input, or compute it on the CPU.");
+  }
+  CheckType(arg, info.dtype, info.ndim, false);
+  slots_[arg].info = info;
+  slots_[arg].per_sample = true;
+}
+
+void Arguments::ConvertSamples(int arg) {
+  Slot &slot = slots_[arg];
+  int64_t total = 0;
+  for (int64_t s = 0; s < n_samples_; s++) total += opabi_numel(&table_.at(s, arg));
+  const int64_t size = DtypeSize(slot.dtype);
+  slot.converted.resize(static_cast<size_t>(total * size));
+  char *next = slot.converted.data();
+  for (int64_t s = 0; s < n_samples_; s++) {
+    opabi_tensor &tensor = table_.at(s, arg);
+    const int64_t n = opabi_numel(&tensor);
+    ConvertElements(tensor.data, tensor.dtype, next, slot.dtype, n);
+    tensor.data = next;
+    tensor.dtype = slot.dtype;
+    next += n * size;
+  }
+}
+
+void Arguments::Fill() {
+  const int n_args = static_cast<int>(slots_.size());
+  for (int arg = 0; arg < n_args; arg++) {
+    Slot &slot = slots_[arg];
+    if (slot.per_sample) {
+      const uint32_t want = declared(arg).dtype;
+      slot.dtype = want == OPABI_DTYPE_ANY ? slot.info.dtype : want;
+      slot.ndim = slot.info.ndim;
+      if (slot.dtype != slot.info.dtype) ConvertSamples(arg);
+      continue;
+    }
+    if (!slot.constant) {
+      throw Error(Kind::kType, kRule,
+                  "kernel '" + kernel_.name() + "' needs the argument '" + declared(arg).name +
+                      "', which has no default. Pass it by name.");
+    }
+    const opabi_tensor &value = slot.constant->tensor;
+    slot.dtype = value.dtype;
+    slot.ndim = value.ndim;
+    for (; slot.filled < n_samples_; slot.filled++) table_.at(slot.filled, arg) = value;
+  }
+  table_.FillStrides();
+}
+
+}  // namespace opabi
