@@ -21,6 +21,7 @@ class Error : public std::runtime_error {
 
   Kind kind() const { return kind_; }
   const std::string &rule() const { return rule_; }
+  const char *message() const { return what() + (rule_.empty() ? 0 : rule_.size() + 3); }
 
  private:
   Kind kind_;

@@ -2,11 +2,13 @@
 // A checked kernel: its descriptor, its parsed signature and its specializations.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -55,24 +57,22 @@ class Kernel {
   bool demands(uint32_t critical) const { return descriptor_.critical & critical; }
   bool has_instance() const { return descriptor_.create != nullptr; }
 
-  /// Thread-safe; calls the kernel's specialize at most once for each key. Throws Error.
+  /// Thread-safe; calls the kernel's specialize at most once for each key, unless it fails. Throws Error.
+  /// It may take Python's lock: a caller that holds it while others may be in here must give it up first.
   const Specialization &Specialize(const TypeKey &key, int32_t device_type);
 
  private:
   Kernel(const opabi_kernel &descriptor, std::string name);
+  Specialization CallSpecialize(const TypeKey &key, int32_t device_type) const;
+
   opabi_kernel descriptor_;
   std::string name_;
   Signature signature_;
   std::function<void()> drop_;
-  bool owned_ = false;
+  bool owned_ = false;  // released and dropped at the end
   std::mutex mutex_;
   std::map<TypeKey, Specialization> specializations_;
+  std::atomic<std::thread::id> specializing_{};  // the thread in the kernel's specialize
 };
-
-/// Opens a shared library (RTLD_NOW | RTLD_LOCAL, never closed) and checks it. Throws Error.
-const opabi_library *OpenLibrary(const std::string &path);
-
-/// The kernel `name` of the library at `path`. Throws Error that lists the names there are.
-std::shared_ptr<Kernel> OpenKernel(const std::string &path, const std::string &name);
 
 }  // namespace opabi
