@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The structs and constants of the ABI, read from the C header itself, so that none is typed twice."""
+"""The structs and constants of the ABI, read from the C header, so that none is typed twice."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _constants() -> dict[str, int]:
 
 @functools.cache
 def record(name: str) -> np.dtype:
-    """The struct ``name`` as a NumPy record type, each pointer as an int64 that holds the address."""
+    """The struct ``name`` as a NumPy record type; each pointer is an int64 with its address."""
     import numpy as np
 
     struct = _ffi().typeof(name)
