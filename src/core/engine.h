@@ -20,6 +20,7 @@
 #include "core/batch.h"
 #include "core/kernel.h"
 #include "core/pool.h"
+#include "core/report.h"
 #include "core/schedule.h"
 
 namespace opabi {
@@ -49,6 +50,9 @@ class Engine {
   int n_out() const { return n_out_; }
   int n_args() const { return n_args_; }
 
+  /// The number of the argument of that name; see Arguments::Find.
+  int FindArgument(const std::string &name) const { return arguments_.Find(name); }
+
   /// A constant for argument `arg`, copied; every batch from now on has it. See Arguments::SetConstant.
   void SetConstant(int arg, const opabi_tensor &value, bool weak) { arguments_.SetConstant(arg, value, weak); }
 
@@ -72,7 +76,7 @@ class Engine {
 
   /// True if run decides this port's shape. Then the engine keeps the data: no SetOutput; after Run
   /// actual_shape and data say what to copy.
-  bool bounded(int port) const { return bounded_[port]; }
+  bool bounded(int port) const { return bounded_[port] != 0; }
 
   void SetOutput(int64_t sample, int port, void *data) {
     outputs_.Set(sample, port, out_info_[port], data, shape(sample, port));
@@ -85,16 +89,26 @@ class Engine {
   const void *data(int64_t sample, int port) const { return outputs_.at(sample, port).data; }
 
  private:
-  struct Worker;  // scratch and error buffer of one thread
+  struct Worker;  // what one thread has for its calls: scratch, error buffer, failure
 
   void Create();
+  // engine.cc: setup
   void CheckInputs();
+  void BindTypes();
   void InferShapes();
   void CallSetup();
   void CheckOutputs();
+  // engine_run.cc: run
   void PrepareOutputs();
+  void ResetActual(int64_t sample);
+  bool IsBounded(int port, int32_t dimension) const;
   void PrepareWorkers(int n);
-  int32_t CallRange(Worker &worker, int index, int64_t begin, int64_t end);
+  void CallRange(int worker, int64_t begin, int64_t end);
+  void CheckActualShapes() const;
+  int64_t BatchBytes() const;
+  // checked.cc
+  void RunChecked();
+  friend class CheckedCall;
 
   std::shared_ptr<Kernel> kernel_;
   EngineOptions options_;
@@ -107,13 +121,17 @@ class Engine {
   Table inputs_, outputs_;
   Arguments arguments_;
 
+  bool bound_ = false;  // the four below hold for batches of types key_
   TypeKey key_, batch_key_;
   Specialization functions_{};
   BoundTypes types_;
   int32_t max_ndim_ = 1;
+
+  std::vector<uint32_t> out_dtype_;  // as setup left them
+  std::vector<int32_t> out_ndim_;
   std::vector<int64_t> out_shape_, out_actual_;
-  std::vector<bool> bounded_;
-  std::vector<std::vector<char>> bounded_data_;
+  std::vector<char> bounded_;                   // per output
+  std::vector<std::vector<char>> bounded_data_;  // per output, for this batch
   int64_t scratch_bytes_[3] = {0, 0, 0};
 
   Schedule schedule_;
