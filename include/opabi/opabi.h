@@ -17,22 +17,25 @@
  *   load        the host reads the descriptor and checks every rule of kind D
  *   create      one instance for an operator          (only kernels with state of their own)
  *   specialize  once per combination of dtypes/ranks  (only kernels that compile or pick variants)
- *   setup       the outputs' shapes for a range of samples (only if the signature leaves some open)
+ *   setup       the outputs' shapes for a range of samples (only kernels that have one)
  *   run         compute the outputs for a range of samples
  *   destroy     the end of an instance
  *   release     the end of the descriptor's owner; nothing is called afterwards
  *
  * Words in brackets before a function say who may call it, and when:
- *   [any thread]    any thread of the host; never two at a time for one instance
+ *   [any thread]    any thread of the host; for one instance never while another call runs
  *   [concurrent]    any thread, also several at once, on distinct samples; for a kernel with
  *                   `create` one at a time per instance, unless it declares OPABI_REENTRANT
  *   [once]          exactly once in the life of what it ends
+ * A kernel without `create` has no instance: its setup and run may overlap in any way, also between
+ * operators (OPABI-K-030).
  *
  * The platform: 64-bit, little-endian, the platform's C calling convention. All fields are
  * fixed-width integers or pointers, all padding is explicit, every struct is a multiple of 8 bytes.
  * Rationale: enums, bool, long and size_t differ between compilers and languages; these do not.
  *
- * Strings are UTF-8, NUL-terminated, and never NULL unless it says so.
+ * Strings are UTF-8, NUL-terminated, and never NULL unless it says so. An array of no elements may
+ * be NULL; any other is not, unless it says so.
  *
  * Growth: structs that begin with struct_size grow at their end only. "Absent" means that
  * struct_size does not reach a field; absent, zero and NULL all mean the behaviour of ABI 1.0. A
@@ -132,14 +135,16 @@ enum {
 /* `critical` traits change what the host must do: an unknown bit is refused (OPABI-D-005). */
 enum {
   OPABI_WHOLE_BATCH = 1,      /* run and setup get all samples of a batch in one call */
-  OPABI_SETUP_READS_DATA = 2, /* setup reads input data; without it, data may be unreadable there */
+  OPABI_SETUP_READS_DATA = 2, /* setup reads input data, which is complete then, on CUDA too
+                                 (OPABI-H-031); without it, data may be unreadable there */
   OPABI_DEVICE_TABLES = 4     /* the CUDA kernel needs device_inputs, device_outputs, device_args */
 };
 
 /* ---- A tensor: DLTensor's 48 bytes with a strict profile ------------------------------------------
  * shape     ndim extents, each >= 0; NULL only if ndim is 0
  * strides   ndim strides, counted in elements; never NULL if ndim > 0 (OPABI-H-002). Contiguous in
- *           row-major order, unless the port is an input and the kernel declares OPABI_ANY_STRIDES
+ *           row-major order: each the product of the extents after it, whatever its own extent;
+ *           unless the port is an input and the kernel declares OPABI_ANY_STRIDES
  * data      aligned to the element's size, to no more (OPABI-K-025). Where an extent is 0 it may
  *           hold any value, and is never followed (OPABI-K-024)
  * byte_offset is 0 and lanes is 1, always
@@ -236,7 +241,7 @@ typedef struct opabi_setup {
                                          leaves a rank open, else at least the largest rank */
   int64_t n_samples;              /*  40 >= 1 */
   int64_t first_sample;           /*  48 position of sample 0 of this range in the batch */
-  int64_t batch_size;             /*  56 */
+  int64_t batch_size;             /*  56 samples in the batch */
   const opabi_tensor *inputs;     /*  64 [n_samples * n_in]: inputs[s * n_in + port] */
   const opabi_tensor *args;       /*  72 [n_samples * n_args]: args[s * n_args + a] */
   const char *const *in_layouts;  /*  80 [n_in] e.g. "HWC"; "" = none */
@@ -245,7 +250,7 @@ typedef struct opabi_setup {
   int64_t *out_shape;             /* 104 [n_samples * n_out * max_ndim]:
                                          out_shape[(s * n_out + port) * max_ndim + d] */
   char *out_layout;               /* 112 [n_out * OPABI_LAYOUT_SIZE] prefilled: the signature's, else
-                                         the first input's of equal rank, else "" */
+                                         the first one that an input of equal rank has, else "" */
   int64_t *scratch_bytes;         /* 120 [3] prefilled with 0: what one run call needs, whatever its
                                          range. A need that grows with it wants OPABI_WHOLE_BATCH */
   char *err;                      /* 128 see opabi_call */
@@ -260,15 +265,17 @@ typedef struct opabi_setup {
  * port and argument has one dtype and one rank (OPABI-H-024).
  *
  * The kernel writes every element of every output (OPABI-K-020) and nothing else: not the inputs, not
- * the tables, not past an end (OPABI-K-022). It keeps no pointer beyond the call (OPABI-K-026), and
- * lets nothing unwind out of it, no exception and no longjmp (OPABI-K-004).
+ * the tables, not past an end (OPABI-K-022). Outputs and scratch overlap nothing else (OPABI-H-009).
+ * It keeps no pointer beyond the call (OPABI-K-026), and lets nothing unwind out of it, no exception
+ * and no longjmp (OPABI-K-004).
  *
  * On an error it writes a message to err, at most err_cap bytes, its NUL included, cut at a
  * character; err_cap may be 0 and err then NULL (OPABI-K-002). err_where says where (OPABI-K-003).
  *
  * Bounded extents ("<=n" in the signature): the output is allocated for the bound, the kernel writes
- * data contiguous in the *actual* shape and that shape to out_actual (OPABI-K-028). Slots of other
- * dimensions are prefilled with their extents. For CUDA kernels out_actual is device memory.
+ * data contiguous in the *actual* shape and that shape to out_actual (OPABI-K-028). Slots of bounded
+ * dimensions are prefilled with OPABI_UNSET, those of others with their extents. For CUDA kernels
+ * out_actual is device memory.
  *
  * CUDA: all work is ordered on `stream`, the device is current, and OPABI_OK means enqueued
  * (OPABI-K-040). Buffers live until the stream has passed the work (OPABI-H-017). */
@@ -280,7 +287,7 @@ typedef struct opabi_call {
   int32_t n_in;                        /*  24 */
   int32_t n_out;                       /*  28 */
   int32_t n_args;                      /*  32 */
-  int32_t max_ndim;                    /*  36 row length of out_actual */
+  int32_t max_ndim;                    /*  36 row length of out_actual, as in setup */
   int64_t n_samples;                   /*  40 >= 1 */
   int64_t first_sample;                /*  48 position of sample 0 of this range in the batch */
   int64_t batch_size;                  /*  56 */
@@ -298,9 +305,10 @@ typedef struct opabi_call {
   int32_t device_id;                   /* 136 */
   int32_t reserved;                    /* 140 0 */
   void *stream;                        /* 144 CUDA: a CUstream, never NULL. CPU: NULL */
-  const opabi_tensor *device_inputs;   /* 152 the three tables again in device memory, every pointer */
-  const opabi_tensor *device_outputs;  /* 160   in them a device pointer, with OPABI_DEVICE_TABLES; */
-  const opabi_tensor *device_args;     /* 168   else NULL (OPABI-H-018) */
+  const opabi_tensor *device_inputs;   /* 152 with OPABI_DEVICE_TABLES inputs in device memory, every
+                                              pointer a device pointer (OPABI-H-018); else NULL */
+  const opabi_tensor *device_outputs;  /* 160 the same of outputs */
+  const opabi_tensor *device_args;     /* 168 the same of args, their data included */
   char *err;                           /* 176 host-owned, prefilled with "" */
   int64_t err_cap;                     /* 184 bytes in err, any number >= 0 */
   int64_t *err_where;                  /* 192 [4] prefilled with OPABI_UNSET */
@@ -308,8 +316,9 @@ typedef struct opabi_call {
 
 /* ---- save, restore: an instance's state for checkpoints -------------------------------------------
  * [any thread] save with capacity 0 sets *out_bytes; again with a buffer of that size it fills it and
- * sets *out_bytes anew. restore reads `capacity` bytes into an instance made by create. The bytes are
- * the kernel's own; it checks them (OPABI-K-036). */
+ * sets *out_bytes anew, to that size or less. restore reads `capacity` bytes into an instance made
+ * by create, before its first setup and run. The bytes are the kernel's own; it checks them
+ * (OPABI-K-036). */
 typedef struct opabi_state {
   uint32_t struct_size;  /*  0 the host's */
   uint32_t abi;          /*  4 */
@@ -383,9 +392,14 @@ typedef const opabi_library *(*opabi_library_fn)(void);
 /* ---- Helpers: no part of the ABI ------------------------------------------------------------------ */
 
 #if defined(_WIN32)
-#define OPABI_EXPORT __declspec(dllexport)
+#define OPABI_VISIBLE __declspec(dllexport)
 #else
-#define OPABI_EXPORT __attribute__((visibility("default")))
+#define OPABI_VISIBLE __attribute__((visibility("default")))
+#endif
+#if defined(__cplusplus)
+#define OPABI_EXPORT extern "C" OPABI_VISIBLE
+#else
+#define OPABI_EXPORT OPABI_VISIBLE
 #endif
 
 /* What a kernel needs of the ABI; define it before the include if a later minor is needed. */
