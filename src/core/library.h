@@ -10,12 +10,13 @@
 
 namespace opabi {
 
-/// Opens a shared library (RTLD_NOW | RTLD_LOCAL) and checks it. `path` with a "/" names a file; one
-/// without is looked for as the dynamic linker does. Throws Error: kRuntime if it does not load, kValue
-/// if its descriptors break a rule. Once more, or from two paths, is harmless.
+/// Opens a shared library (RTLD_NOW | RTLD_LOCAL) and checks it. `path` with a "/" names a file;
+/// one without is looked for as the dynamic linker does. Throws Error: kRuntime if it does not
+/// load, kValue if its descriptors break a rule. Once more, or from two paths, is harmless.
 const opabi_library *OpenLibrary(const std::string &path);
 
-/// The kernel `name` of the library at `path`. Throws Error (kValue) that lists the names there are.
+/// The kernel `name` of the library at `path`. Throws Error, kValue with the names there are if
+/// this is none of them.
 std::shared_ptr<Kernel> OpenKernel(const std::string &path, const std::string &name);
 
 }  // namespace opabi
