@@ -9,6 +9,10 @@
 //                                                                           "..." [NAME] in inputs too
 //   expr      := term { ("+" | "-") term },  term := factor { ("*" | "//") factor }
 //   factor    := INTEGER | NAME | "(" expr ")"
+//
+// White space may stand between tokens, though not within "..." NAME and "...?". A name in an expression
+// is an argument of the kernel, if there is one of that name, else a dimension: it has the extent where
+// it first stands alone in an input. The rules are listed in signature.cc.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +20,10 @@
 #include <string_view>
 #include <vector>
 
+#include "core/extent.h"
 #include "opabi/opabi.h"
 
 namespace opabi {
-
-/// One instruction of a compiled extent expression, for a stack machine.
-struct ExprOp {
-  enum Code : uint8_t { kConstant, kDimension, kArgument, kAdd, kSub, kMul, kFloorDiv };
-  Code code;
-  int64_t value;  // the constant, the dimension variable's or the argument's number
-};
 
 struct Dim {
   enum Kind : uint8_t {
@@ -43,17 +41,17 @@ struct Dim {
 };
 
 struct Port {
-  std::string name;               // or ""
-  uint32_t dtype;                 // or OPABI_DTYPE_ANY: a variable or open
-  int type_variable = -1;         // its number
-  bool open_dtype = false;        // "?": set by setup
+  std::string name;         // or ""
+  uint32_t dtype = 0;       // or OPABI_DTYPE_ANY: a variable or open
+  int type_variable = -1;   // its number
+  bool open_dtype = false;  // "?": set by setup
   std::vector<Dim> dims;
-  std::string layout;             // or ""
-  std::string text;               // as written, for messages
+  std::string layout;       // or ""
+  std::string text;         // as written, for messages
 
-  int ellipsis_at() const;        // index in dims of kEllipsis or kOpenRank, or -1
-  bool open_rank() const;         // has kOpenRank
-  bool bounded() const;           // has kBounded or kBoundedOpen
+  int ellipsis_at() const;  // index in dims of kEllipsis or kOpenRank, or -1
+  bool open_rank() const;   // has kOpenRank
+  bool bounded() const;     // has kBounded or kBoundedOpen
 };
 
 /// What a batch's types and ranks leave fixed for all its samples.
@@ -73,15 +71,18 @@ class Signature {
   const std::string &text() const { return text_; }
   const std::vector<Port> &inputs() const { return inputs_; }
   const std::vector<Port> &outputs() const { return outputs_; }
-  bool needs_setup() const { return needs_setup_; }  // some "?" stands in it
-  bool bounded() const { return bounded_; }          // some "<=" stands in it
+  bool needs_setup() const { return needs_setup_; }        // some "?" stands in it
+  bool bounded() const { return bounded_; }                // some "<=" stands in it
+  bool uses_arguments() const { return uses_arguments_; }  // some extent has one
 
   /// Checks the inputs' dtypes and ranks (n_in each) and derives the outputs'. Throws Error (kType).
   BoundTypes BindTypes(const uint32_t *in_dtype, const int32_t *in_ndim) const;
 
-  /// Checks one sample's input extents and writes its outputs' extents: out_shape[port * max_ndim + d];
-  /// OPABI_UNSET where setup must set it, bounds where bounded. `inputs` has n_in tensors, `args` as many
-  /// as were declared. Throws Error (kValue) that names `sample`. No allocation on the way that succeeds.
+  /// Checks one sample's input extents and writes its outputs' extents: out_shape[port * max_ndim + d],
+  /// for d below the port's rank; OPABI_UNSET where setup must set it (the whole row if the rank is open),
+  /// bounds where bounded. `inputs` has n_in tensors of the ranks that `types` was made from, `args` as
+  /// many as were declared; max_ndim is at least each out_ndim. Throws Error (kValue, or kType for an
+  /// argument that is no integer) that names `sample`. No allocation on the way that succeeds.
   void InferShapes(const BoundTypes &types, const opabi_tensor *inputs, const opabi_tensor *args,
                    int64_t sample, int32_t max_ndim, int64_t *out_shape) const;
 
@@ -91,10 +92,34 @@ class Signature {
 
  private:
   friend class SignatureParser;
+
+  void BindType(int port, uint32_t dtype, BoundTypes *types) const;
+  void BindRank(int port, int32_t ndim, BoundTypes *types) const;
+  int32_t OutputRank(int port, const BoundTypes &types) const;
+  void CheckInputExtents(const BoundTypes &types, const Scope &scope, int64_t sample) const;
+
+  /// A dimension of one sample that has no right extent. The messages are in signature_errors.cc.
+  struct Site {
+    bool output;
+    Place place;
+    int64_t sample;
+    const Scope &scope;
+  };
+  const Dim &dim(const Site &site) const;
+  std::string Where(const Site &site) const;
+  std::string Names(const Site &site) const;
+  [[noreturn, gnu::cold]] void Throw(const char *rule, const Site &site, const std::string &message) const;
+  [[noreturn, gnu::cold]] void ThrowFault(const Site &site, Fault fault) const;
+  [[noreturn, gnu::cold]] void ThrowArgument(const Site &site) const;
+  [[noreturn, gnu::cold]] void ThrowNegative(const Site &site, int64_t extent) const;
+  [[noreturn, gnu::cold]] void ThrowUnequal(const Site &site, int64_t expected) const;
+  [[noreturn, gnu::cold]] void ThrowEllipsis(const Site &site, int d) const;
+
   std::string text_;
   std::vector<Port> inputs_, outputs_;
-  std::vector<std::string> type_variables_, dimensions_, ellipses_;
-  std::vector<std::string> argument_names_;
+  std::vector<std::string> type_variables_, dimensions_, ellipses_, argument_names_;
+  std::vector<Place> dimension_places_, ellipsis_places_;  // by the numbers of their names
+  std::vector<Place> checks_;                              // all other dimensions of inputs
   bool needs_setup_ = false, bounded_ = false, uses_arguments_ = false;
 };
 
