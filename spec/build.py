@@ -152,6 +152,12 @@ def layout(header: Header) -> dict[str, Any]:
     return {"abi": header.version, "frozen": False, "structs": structs, "constants": header.constants}
 
 
+def _dump(layout: dict[str, Any]) -> str:
+    """JSON with one line for each field."""
+    text = json.dumps(layout, indent=1)
+    return re.sub(r"\{\s+(\"offset\": \d+),\s+(\"size\": \d+),\s+(\"type\": .*)\s+\}", r"{\1, \2, \3}", text) + "\n"
+
+
 def breaks(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """What a reader of layout ``old`` would find moved, changed or gone in ``new``."""
     found = []
@@ -162,6 +168,8 @@ def breaks(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         now = new["structs"].get(name, {"size": 0, "fields": {}})
         if now["size"] < struct["size"]:
             found.append(f"{name} had {struct['size']} bytes, has {now['size']}")
+        elif now["size"] > struct["size"] and "struct_size" not in struct["fields"]:
+            found.append(f"{name} has no struct_size and had {struct['size']} bytes, has {now['size']}")
         for field, place in struct["fields"].items():
             if now["fields"].get(field) != place:
                 found.append(f"{name}.{field} was {place}, is {now['fields'].get(field, 'gone')}")
@@ -182,7 +190,7 @@ def outputs(root: Path = ROOT) -> dict[Path, str]:
     spec = root / "spec/opabi.md"
     return {
         spec: fill(spec.read_text(encoding="utf-8"), header),
-        folder / f"{header.version}.json": json.dumps(current, indent=1) + "\n",
+        folder / f"{header.version}.json": _dump(current),
     }
 
 
