@@ -63,7 +63,7 @@ class Kernel {
 
  private:
   Kernel(const opabi_kernel &descriptor, std::string name);
-  Specialization CallSpecialize(const TypeKey &key, int32_t device_type) const;
+  void CallSpecialize(const TypeKey &key, int32_t device_type, Specialization *functions);
 
   opabi_kernel descriptor_;
   std::string name_;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <vector>
 
 #include "core/dtype.h"
 
@@ -47,25 +46,30 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string SuggestDtype(std::string_view word) {
-  constexpr size_t kLongest = 16;  // no dtype has a longer name, not even misspelt
-  if (word.size() > kLongest) return "";
-  std::string lower(word);
-  for (char &c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  for (const auto &alias : kAliases) {
-    if (alias.word == lower) return std::string(alias.dtype);
-  }
+std::string SuggestName(std::string_view word, const std::vector<std::string> &names) {
+  constexpr size_t kLongest = 255;
   std::string nearest;
-  size_t least = 3;  // three wrong letters make another word
-  for (uint32_t dtype : kDtypes) {
-    const std::string name = DtypeName(dtype);
-    const size_t distance = EditDistance(lower, name);
+  size_t least = std::min<size_t>(3, word.size());  // three wrong letters make another word
+  if (word.size() > kLongest) return "";
+  for (const std::string &name : names) {
+    const size_t distance = EditDistance(word, name);
     if (distance < least) {
       least = distance;
       nearest = name;
     }
   }
   return nearest;
+}
+
+std::string SuggestDtype(std::string_view word) {
+  std::string lower(word);
+  for (char &c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const auto &alias : kAliases) {
+    if (alias.word == lower) return std::string(alias.dtype);
+  }
+  std::vector<std::string> names;
+  for (uint32_t dtype : kDtypes) names.push_back(DtypeName(dtype));
+  return SuggestName(lower, names);
 }
 
 }  // namespace opabi
