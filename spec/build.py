@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps what the standard quotes equal to the header: ``python spec/build.py --check`` or ``--write``.
+"""Keeps the standard equal to the header: ``python spec/build.py --check`` or ``--write``.
 
 Fills the marked blocks of spec/opabi.md,
 
     <!-- layout:opabi_call -->   a table of the struct's fields
     <!-- header:OPABI_OK -->     the declaration that has this name, as it stands in the header
 
-up to ``<!-- end -->``, and writes spec/layout/MAJOR.MINOR.json: every offset and size as data. Once a
-layout says ``"frozen": true`` it is never written again, and every later one must begin with it.
+up to ``<!-- end -->``, and writes spec/layout/MAJOR.MINOR.json: every offset and size as data.
+Once a layout says ``"frozen": true`` it is never written again, and later ones must keep to it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read_header(path: Path) -> Header:
     major, minor = (re.search(rf"#define OPABI_{k} (\d+)", whole) for k in ("MAJOR", "MINOR"))
     magic = re.search(r"#define OPABI_MAGIC UINT64_C\((\w+)\)", whole)
     if not (major and minor and magic):
-        raise SpecError(f"{path}: OPABI_MAJOR, OPABI_MINOR and OPABI_MAGIC must be defined by plain numbers")
+        raise SpecError(f"{path}: OPABI_MAJOR, OPABI_MINOR and OPABI_MAGIC must be plain numbers")
     ffi = cffi.FFI()
     ffi.cdef(text)
     enumerators = ffi.dlopen(None)
@@ -83,10 +83,13 @@ def _read_struct(ffi: cffi.FFI, name: str, body: str, stated_size: int) -> Struc
     for declaration, comments in re.findall(r"([^;/]+);((?:\s*/\*.*?\*/)*)", body, flags=re.S):
         type_name, field_name = _split(" ".join(declaration.split()))
         stated, comment = _split_comment(comments)
-        offset = known[field_name].offset
-        if stated != str(offset):
-            raise SpecError(f"{name}.{field_name}: the header says offset {stated or 'nothing'}, it is {offset}")
-        fields.append(Field(field_name, type_name, offset, ffi.sizeof(known[field_name].type), comment))
+        place = known[field_name]
+        if stated != str(place.offset):
+            raise SpecError(
+                f"{name}.{field_name}: the header says offset {stated or '?'}, it is {place.offset}"
+            )
+        size = ffi.sizeof(place.type)
+        fields.append(Field(field_name, type_name, place.offset, size, comment))
     if len(fields) != len(known):
         raise SpecError(f"{name}: {len(known)} fields are declared, {len(fields)} were understood")
     return Struct(name, stated_size, tuple(fields))
@@ -112,7 +115,8 @@ def _split_comment(comments: str) -> tuple[str, str]:
 def layout_table(struct: Struct) -> str:
     rows = ["| offset | size | field | type | meaning |", "|---|---|---|---|---|"]
     for f in struct.fields:
-        rows.append(f"| {f.offset} | {f.size} | `{f.name}` | `{f.type}` | {f.comment.replace('|', chr(92) + '|')} |")
+        meaning = f.comment.replace("|", r"\|")
+        rows.append(f"| {f.offset} | {f.size} | `{f.name}` | `{f.type}` | {meaning} |")
     rows.append(f"| {struct.size} | | | | size of `{struct.name}` |")
     return "\n".join(rows)
 
@@ -142,20 +146,19 @@ def fill(text: str, header: Header) -> str:
 
 
 def layout(header: Header) -> dict[str, Any]:
-    structs = {
-        s.name: {
-            "size": s.size,
-            "fields": {f.name: {"offset": f.offset, "size": f.size, "type": f.type} for f in s.fields},
-        }
-        for s in header.structs.values()
-    }
-    return {"abi": header.version, "frozen": False, "structs": structs, "constants": header.constants}
+    structs = {}
+    for s in header.structs.values():
+        fields = {f.name: {"offset": f.offset, "size": f.size, "type": f.type} for f in s.fields}
+        structs[s.name] = {"size": s.size, "fields": fields}
+    constants = header.constants
+    return {"abi": header.version, "frozen": False, "structs": structs, "constants": constants}
 
 
 def _dump(layout: dict[str, Any]) -> str:
     """JSON with one line for each field."""
-    text = json.dumps(layout, indent=1)
-    return re.sub(r"\{\s+(\"offset\": \d+),\s+(\"size\": \d+),\s+(\"type\": .*)\s+\}", r"{\1, \2, \3}", text) + "\n"
+    text = json.dumps(layout, indent=1) + "\n"
+    field = r"\{\s+(\"offset\": \d+),\s+(\"size\": \d+),\s+(\"type\": .*)\s+\}"
+    return re.sub(field, r"{\1, \2, \3}", text)
 
 
 def breaks(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
@@ -166,10 +169,9 @@ def breaks(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
             found.append(f"{name} was {value}, is {new['constants'].get(name, 'gone')}")
     for name, struct in old["structs"].items():
         now = new["structs"].get(name, {"size": 0, "fields": {}})
-        if now["size"] < struct["size"]:
+        grows = "struct_size" in struct["fields"]
+        if now["size"] < struct["size"] or (now["size"] > struct["size"] and not grows):
             found.append(f"{name} had {struct['size']} bytes, has {now['size']}")
-        elif now["size"] > struct["size"] and "struct_size" not in struct["fields"]:
-            found.append(f"{name} has no struct_size and had {struct['size']} bytes, has {now['size']}")
         for field, place in struct["fields"].items():
             if now["fields"].get(field) != place:
                 found.append(f"{name}.{field} was {place}, is {now['fields'].get(field, 'gone')}")
@@ -196,11 +198,15 @@ def outputs(root: Path = ROOT) -> dict[Path, str]:
 
 def drifted(root: Path = ROOT) -> list[Path]:
     """The files that do not have the text they should have."""
-    return [p for p, text in outputs(root).items() if not p.exists() or p.read_text(encoding="utf-8") != text]
+    return [path for path, text in outputs(root).items() if _read(path) != text]
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Keeps what the standard quotes equal to the header.")
+    parser = argparse.ArgumentParser(description="Keeps the standard equal to the header.")
     mode = parser.add_mutually_exclusive_group(required=True)
     mode.add_argument("--check", action="store_true", help="fail if a file would change")
     mode.add_argument("--write", action="store_true", help="write the files")
@@ -215,7 +221,8 @@ def main(argv: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     for path in changed:
-        print(f"{path.relative_to(ROOT)}: {'written' if options.write else 'differs from the header'}")
+        done = "written" if options.write else "differs from the header"
+        print(f"{path.relative_to(ROOT)}: {done}")
     if changed and options.check:
         print("Run: python spec/build.py --write", file=sys.stderr)
     return 1 if changed and options.check else 0
