@@ -47,8 +47,11 @@ def missing_test(name: str) -> str:
         return "expected tests/FILE::NAME"
     if not file.is_file():
         return "there is no such file"
-    case = case.split("::")[-1].split("[")[0]
-    pattern = rf"^\s*def {case}\(" if file.suffix == ".py" else rf"\b{case}\b"
+    case = case.split("::")[-1]
+    if file.suffix == ".py":
+        pattern = rf"^\s*def {re.escape(case)}\("
+    else:
+        pattern = rf'TEST_CASE(?:_\w+)?\("{re.escape(case)}"'
     found = re.search(pattern, file.read_text(encoding="utf-8"), flags=re.M)
     return "" if found else f"the file has no {case}"
 
