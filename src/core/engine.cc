@@ -106,6 +106,7 @@ void Engine::Setup() {
   InferShapes();
   CallSetup();
   CheckOutputs();
+  outputs_.Resize(n_samples_, n_out_);
 }
 
 void Engine::CheckInputs() {

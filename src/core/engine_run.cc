@@ -38,7 +38,6 @@ void Engine::Run(const RunContext &context) {
 }
 
 void Engine::PrepareOutputs() {
-  outputs_.Resize(n_samples_, n_out_);
   for (int port = 0; port < n_out_; port++) {
     if (!bounded_[port]) continue;
     const int64_t size = DtypeSize(out_info_[port].dtype);

@@ -10,11 +10,10 @@
 namespace opabi {
 namespace {
 
-constexpr char kRule[] = "OPABI-K-012";
 
 [[noreturn]] void ThrowChanged(const Kernel &kernel, int port, const std::string &what, const std::string &expected,
                                const std::string &found) {
-  throw Error(Kind::kRuntime, kRule,
+  throw Error(Kind::kRuntime, "OPABI-K-012",
               "kernel '" + kernel.name() + "', " + kernel.signature().OutputLabel(port) + ": setup changed " + what +
                   ", which the signature determines. Expected " + expected + ", found " + found +
                   ". Write '?' in the signature for what setup decides.");

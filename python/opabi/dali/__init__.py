@@ -1,0 +1,1 @@
+"""Kernels as operators of DALI pipelines. Nothing here imports DALI before a kernel meets a pipeline."""

@@ -1,0 +1,184 @@
+"""Finding or building the plugin for the DALI that is installed.
+
+DALI's symbols carry its version, so a plugin serves one release. Released wheels carry a plugin for each release
+they support; for any other, and in a source install, it is compiled once into the user's cache.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from opabi.errors import OpabiRuntimeError
+
+PLUGIN = "libopabi_dali.so"
+OLDEST = (2, 2)
+COMPILERS = ("g++", "clang++", "c++")
+FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-D_GLIBCXX_USE_CXX11_ABI=1")
+LINK_FLAGS = ("-shared", "-Wl,-z,now", "-Wl,-z,defs")
+
+
+@dataclasses.dataclass(frozen=True)
+class Dali:
+    """An installed DALI: where it is, and which."""
+
+    root: Path
+    version: str
+    git_sha: str
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        return tuple(int(part) for part in re.findall(r"\d+", self.version)[:3])
+
+
+def find_dali() -> Dali:
+    """The DALI that ``import nvidia.dali`` gives, read without importing it."""
+    try:
+        spec = importlib.util.find_spec("nvidia.dali")
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
+        raise OpabiRuntimeError(
+            "DALI is not installed, and a kernel met a pipeline. Install it with "
+            "'pip install nvidia-dali-cuda120' (or -cuda130); it runs on machines without a GPU too."
+        )
+    text = Path(spec.origin).read_text(encoding="utf-8")
+    fields = {
+        name: found.group(1)
+        for name in ("__version__", "__git_sha__")
+        if (found := re.search(rf"^{name}\s*=\s*'([^']*)'", text, re.MULTILINE))
+    }
+    if "__version__" not in fields:
+        raise OpabiRuntimeError(f"{spec.origin} does not state DALI's version: is the installation complete?")
+    dali = Dali(Path(spec.origin).parent, fields["__version__"], fields.get("__git_sha__", ""))
+    if dali.release < OLDEST:
+        raise OpabiRuntimeError(
+            f"opabi's operator needs DALI {OLDEST[0]}.{OLDEST[1]} or later, found {dali.version}. "
+            "Upgrade with 'pip install -U nvidia-dali-cuda120' (or -cuda130). Eager calls do not need DALI."
+        )
+    return dali
+
+
+def native_root() -> Path:
+    """The directory with ``include/`` and ``src/``: in the installed package, or the checkout."""
+    package = Path(__file__).resolve().parents[1]
+    for root in (package / "_native", package.parents[1]):
+        if (root / "src" / "dali").is_dir() and (root / "include" / "opabi").is_dir():
+            return root
+    raise OpabiRuntimeError(f"the C++ sources of opabi are missing beside {package}: install it anew.")
+
+
+def plugin_path() -> Path:
+    """The plugin for the DALI that is installed: prebuilt, from the cache, or built now."""
+    dali = find_dali()
+    prebuilt = Path(__file__).parent / "prebuilt" / dali.version / PLUGIN
+    return prebuilt if prebuilt.is_file() else _built(dali)
+
+
+def _built(dali: Dali) -> Path:
+    root = native_root()
+    sources = _sources(root)
+    compiler = find_compiler()
+    target = _cache() / f"dali-{dali.version}-{_key(dali, compiler, root, sources)}" / PLUGIN
+    if target.is_file():
+        return target
+    import filelock
+
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(target.parent / "lock"):
+            if not target.is_file():
+                build(dali, compiler, target)
+    except OSError as error:
+        raise OpabiRuntimeError(
+            f"opabi cannot write its cache {target.parent}: {error}. Set XDG_CACHE_HOME to a directory of yours."
+        ) from error
+    return target
+
+
+def find_compiler() -> Path:
+    """CXX, or the first C++ compiler on the PATH."""
+    named = os.environ.get("CXX")
+    for name in (named,) if named else COMPILERS:
+        if found := shutil.which(name):
+            return Path(found).resolve()
+    raise OpabiRuntimeError(
+        f"opabi has no prebuilt operator for this DALI, and {named or 'no C++ compiler'} was "
+        f"{'not ' if named else ''}found to build it. Install g++ (Debian, Ubuntu: 'apt install g++') "
+        "or clang, or use a DALI release that opabi's wheel has a plugin for."
+    )
+
+
+def _cache() -> Path:
+    import platformdirs
+
+    return platformdirs.user_cache_path("opabi")
+
+
+def _sources(root: Path) -> list[Path]:
+    folders = (root / "src" / "core", root / "src" / "dali", root / "include" / "opabi")
+    return sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in (".cc", ".h"))
+
+
+def _key(dali: Dali, compiler: Path, root: Path, sources: Sequence[Path]) -> str:
+    state = compiler.stat()
+    digest = hashlib.sha256(
+        repr(
+            (dali.version, dali.git_sha, str(compiler), state.st_size, state.st_mtime_ns, FLAGS, LINK_FLAGS)
+        ).encode()
+    )
+    for path in sources:
+        digest.update(f"\0{path.relative_to(root)}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def build(dali: Dali, compiler: Path, target: Path) -> None:
+    """Compiles the plugin for ``dali`` and moves it to ``target`` when it is whole."""
+    print(
+        f"opabi: building its operator for DALI {dali.version}, once, in about 10 s ({target})",
+        file=sys.stderr,
+        flush=True,
+    )
+    root = native_root()
+    with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent) as name:
+        folder = Path(name)
+        units = [_unit(root, folder, part) for part in ("core", "dali")]
+        common = [str(compiler), *FLAGS, f"-I{root / 'include'}", f"-I{root / 'src'}"]
+        common += ["-isystem", str(root / "src" / "dali" / "stub"), "-isystem", str(dali.root / "include")]
+        common += [f'-DOPABI_DALI_VERSION="{dali.version}"']
+        objects = [unit.with_suffix(".o") for unit in units]
+        _run_all([[*common, "-c", str(unit), "-o", str(made)] for unit, made in zip(units, objects, strict=True)])
+        whole = folder / PLUGIN
+        _run_all([[str(compiler), *LINK_FLAGS, *map(str, objects), f"-L{dali.root}", "-lstdc++", "-ldali", "-o", str(whole)]])
+        os.replace(whole, target)
+
+
+def _unit(root: Path, folder: Path, part: str) -> Path:
+    """All sources of a part as one: the compiler reads their headers once."""
+    unit = folder / f"{part}.cc"
+    sources = sorted((root / "src" / part).glob("*.cc"))
+    unit.write_text("".join(f'#include "{source}"\n' for source in sources), encoding="utf-8")
+    return unit
+
+
+def _run_all(commands: Sequence[Sequence[str]]) -> None:
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for command in commands
+    ]
+    outputs = [process.communicate()[0] for process in running]
+    for command, process, output in zip(commands, running, outputs, strict=True):
+        if process.returncode:
+            raise OpabiRuntimeError(
+                f"building opabi's operator failed (exit {process.returncode}). The command was\n"
+                f"  {' '.join(command)}\nand the compiler said\n{output[-2000:]}"
+            )

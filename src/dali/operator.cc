@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dali/operator.h"
+
+#include <cstring>
+#include <stdexcept>
+
+#include "core/dtype.h"
+#include "core/error.h"
+#include "core/library.h"
+#include "dali/handles.h"
+#include "dali/pipeline/operator/error_reporting.h"
+#include "dali/pool.h"
+#include "dali/spec.h"
+
+namespace opabi {
+namespace {
+
+constexpr uint32_t kFromDali[] = {OPABI_UINT8, OPABI_UINT16, OPABI_UINT32,  OPABI_UINT64,  OPABI_INT8,    OPABI_INT16,
+                                  OPABI_INT32, OPABI_INT64,  OPABI_FLOAT16, OPABI_FLOAT32, OPABI_FLOAT64, OPABI_BOOL};
+constexpr int kDaliTypes = sizeof kFromDali / sizeof kFromDali[0];
+static_assert(DALI_UINT8 == 0 && DALI_BOOL == kDaliTypes - 1, "the table follows DALI's order");
+
+dali::DALIDataType ToDali(uint32_t dtype) {
+  int type = 0;
+  while (type < kDaliTypes - 1 && kFromDali[type] != dtype) type++;
+  return static_cast<dali::DALIDataType>(type);
+}
+
+/// Runs `body` and turns the core's error into the exception that DALI maps to the Python one of its kind.
+template <typename Body>
+auto Translated(const Body &body) {
+  try {
+    return body();
+  } catch (const Error &error) {
+    switch (error.kind()) {
+      case Kind::kValue: throw std::invalid_argument(error.what());
+      case Kind::kType: throw dali::DaliTypeError(error.what());
+      case Kind::kIndex: throw std::out_of_range(error.what());
+      default: throw std::runtime_error(error.what());
+    }
+  }
+}
+
+void FillShape(const Engine &engine, int port, bool actual, dali::TensorListShape<> &shape) {
+  const int64_t n = engine.n_samples();
+  const int32_t ndim = engine.output(port).ndim;
+  shape.resize(static_cast<int>(n), ndim);
+  int64_t *next = shape.shapes.data();
+  for (int64_t s = 0; s < n; s++) {
+    const int64_t *extents = actual ? engine.actual_shape(s, port) : engine.shape(s, port);
+    for (int32_t d = 0; d < ndim; d++) *next++ = extents[d];
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Kernel> FindKernel(const dali::OpSpec &spec) {
+  const auto handle = spec.GetArgument<int64_t>("handle");
+  const auto library = spec.GetArgument<std::string>("library");
+  if ((handle != 0) == !library.empty()) {
+    throw Error(Kind::kValue, "", "opabi.call: expected either a handle, or a library and a symbol.");
+  }
+  return handle ? FindHandle(handle) : OpenKernel(library, spec.GetArgument<std::string>("symbol"));
+}
+
+std::unique_ptr<dali::OperatorBase> MakeCall(const dali::OpSpec &spec) {
+  using Stateless = CallOperator<dali::StatelessOperator<dali::CPUBackend>>;
+  using Stateful = CallOperator<dali::Operator<dali::CPUBackend>>;
+  if (Translated([&] { return FindKernel(spec)->has_instance(); })) return std::make_unique<Stateful>(spec);
+  return std::make_unique<Stateless>(spec);
+}
+
+Call::Call(const dali::OpSpec &spec)
+    : n_workers_(spec.GetArgument<int>("num_threads")), max_batch_(spec.GetArgument<int>("max_batch_size")) {
+  Translated([&] {
+    EngineOptions options;
+    options.checked = spec.GetArgument<bool>("checked");
+    options.max_batch = max_batch_;
+    options.n_workers = n_workers_;
+    std::shared_ptr<Kernel> kernel = FindKernel(spec);
+    if (kernel->descriptor().device_type != OPABI_CPU) {
+      throw Error(Kind::kType, "OPABI-H-002",
+                  "kernel '" + kernel->name() + "' works on the GPU, this operator on the CPU.");
+    }
+    engine_ = std::make_unique<Engine>(std::move(kernel), options);
+    for (const std::string &name : spec.GetRepeatedArgument<std::string>("argument_names")) {
+      arguments_.push_back(engine_->FindArgument(name));
+    }
+    SetConstants(spec);
+    CheckCounts(spec);
+    for (int port = 0; port < engine_->n_out(); port++) bounded_ |= engine_->bounded(port);
+  });
+}
+
+void Call::SetConstants(const dali::OpSpec &spec) {
+  std::vector<bool> constant(engine_->n_in());
+  for (const std::string &text : spec.GetRepeatedArgument<std::string>("constants")) {
+    Constant value = ParseConstant(text);
+    const int port = value.input();
+    if (port >= 0 && port < engine_->n_in()) {
+      constant[port] = true;
+      constant_inputs_.push_back(std::move(value));
+    } else {
+      engine_->SetConstant(engine_->FindArgument(value.name), value.tensor(), value.weak);
+    }
+  }
+  for (int port = 0; port < engine_->n_in(); port++) {
+    if (!constant[port]) ports_.push_back(port);
+  }
+}
+
+void Call::CheckCounts(const dali::OpSpec &spec) const {
+  const size_t found = spec.NumRegularInput();
+  const std::string label = "kernel '" + engine_->kernel().name() + "': expected ";
+  const std::string signature = ". Its signature is \"" + engine_->kernel().signature().text() + "\".";
+  if (found != ports_.size() + arguments_.size()) {
+    throw Error(Kind::kType, "",
+                label + std::to_string(ports_.size()) + " inputs and " + std::to_string(arguments_.size()) +
+                    " arguments per sample, found " + std::to_string(found) + " in all" + signature);
+  }
+  const int n_out = spec.GetArgument<int>("n_outputs");
+  if (n_out != engine_->n_out()) {
+    throw Error(Kind::kValue, "",
+                label + "n_outputs=" + std::to_string(engine_->n_out()) + ", found " + std::to_string(n_out) + signature);
+  }
+}
+
+bool Call::Setup(std::vector<dali::OutputDesc> &outputs, const dali::Workspace &workspace) {
+  return Translated([&] {
+    engine_->Begin(BatchSize(workspace));
+    DescribeInputs(workspace);
+    DescribeConstants();
+    engine_->Setup();
+    if (bounded_) return false;
+    outputs.resize(engine_->n_out());
+    for (int port = 0; port < engine_->n_out(); port++) {
+      outputs[port].type = ToDali(engine_->output(port).dtype);
+      FillShape(*engine_, port, false, outputs[port].shape);
+    }
+    return true;
+  });
+}
+
+int Call::BatchSize(const dali::Workspace &workspace) const {
+  if (workspace.NumInput() > 0) return workspace.GetInputBatchSize(0);
+  return workspace.NumOutput() > 0 ? workspace.GetRequestedBatchSize(0) : max_batch_;
+}
+
+std::string Call::Label(int input) const {
+  const int n_ports = static_cast<int>(ports_.size());
+  const Kernel &kernel = engine_->kernel();
+  return "kernel '" + kernel.name() + "', " +
+         (input < n_ports ? kernel.signature().InputLabel(ports_[input])
+                          : "argument '" + std::string(kernel.descriptor().args[arguments_[input - n_ports]].name) + "'");
+}
+
+void Call::DescribeInputs(const dali::Workspace &workspace) {
+  const int n_ports = static_cast<int>(ports_.size());
+  for (int i = 0; i < workspace.NumInput(); i++) {
+    if (!workspace.InputIsType<dali::CPUBackend>(i)) {
+      throw Error(Kind::kType, "OPABI-H-002", Label(i) + ": expected a batch on the CPU, found one on the GPU.");
+    }
+    const auto &list = workspace.Input<dali::CPUBackend>(i);
+    const int type = list.type();
+    if (type < 0 || type >= kDaliTypes) {
+      throw Error(Kind::kType, "OPABI-H-002",
+                  Label(i) + ": DALI's type " + std::string(list.type_info().name()) +
+                      " is no element type of opabi. Cast it to a number first.");
+    }
+    info_.dtype = kFromDali[type];
+    info_.ndim = list.sample_dim();
+    info_.layout = list.GetLayout().c_str();
+    const int64_t *shape = list.shape().shapes.data();
+    const int n = list.num_samples();
+    if (i < n_ports) {
+      const int port = ports_[i];
+      engine_->DescribeInput(port, info_);
+      for (int s = 0; s < n; s++, shape += info_.ndim) {
+        engine_->SetInput(s, port, const_cast<void *>(list.raw_tensor(s)), shape);
+      }
+    } else {
+      const int arg = arguments_[i - n_ports];
+      engine_->DescribeArgument(arg, info_);
+      for (int s = 0; s < n; s++, shape += info_.ndim) engine_->SetArgument(s, arg, list.raw_tensor(s), shape);
+    }
+  }
+}
+
+void Call::DescribeConstants() {
+  for (Constant &constant : constant_inputs_) {
+    info_.dtype = constant.dtype;
+    info_.ndim = static_cast<int32_t>(constant.shape.size());
+    info_.layout.clear();
+    engine_->DescribeInput(constant.input(), info_);
+    for (int64_t s = 0; s < engine_->n_samples(); s++) {
+      engine_->SetInput(s, constant.input(), constant.data.data(), constant.shape.data());
+    }
+  }
+}
+
+void Call::Run(dali::Workspace &workspace) {
+  Translated([&] {
+    if (bounded_) Allocate(workspace);
+    for (int port = 0; port < engine_->n_out(); port++) {
+      if (engine_->bounded(port)) continue;
+      auto &list = workspace.Output<dali::CPUBackend>(port);
+      for (int s = 0; s < list.num_samples(); s++) engine_->SetOutput(s, port, list.raw_mutable_tensor(s));
+    }
+    if (engine_->n_samples() > 0) RunEngine(workspace);
+    CopyBounded(workspace);
+    for (int port = 0; port < engine_->n_out(); port++) {
+      workspace.Output<dali::CPUBackend>(port).SetLayout(engine_->output(port).layout);
+    }
+  });
+}
+
+void Call::Allocate(dali::Workspace &workspace) {
+  for (int port = 0; port < engine_->n_out(); port++) {
+    if (engine_->bounded(port)) continue;
+    FillShape(*engine_, port, false, shape_);
+    workspace.Output<dali::CPUBackend>(port).Resize(shape_, ToDali(engine_->output(port).dtype));
+  }
+}
+
+void Call::RunEngine(dali::Workspace &workspace) {
+  RunContext context;
+  InlinePool alone;
+  context.pool = &alone;
+  if (!workspace.HasThreadPool()) return engine_->Run(context);
+  WorkspacePool pool(workspace.GetThreadPool(), n_workers_);
+  context.pool = &pool;
+  engine_->Run(context);
+}
+
+void Call::CopyBounded(dali::Workspace &workspace) {
+  for (int port = 0; port < engine_->n_out(); port++) {
+    if (!engine_->bounded(port)) continue;
+    auto &list = workspace.Output<dali::CPUBackend>(port);
+    FillShape(*engine_, port, true, shape_);
+    list.Resize(shape_, ToDali(engine_->output(port).dtype));
+    const int64_t size = DtypeSize(engine_->output(port).dtype);
+    for (int s = 0; s < list.num_samples(); s++) {
+      const int64_t bytes = shape_.tensor_size(s) * size;
+      if (bytes) std::memcpy(list.raw_mutable_tensor(s), engine_->data(s, port), bytes);
+    }
+  }
+}
+
+}  // namespace opabi
