@@ -152,14 +152,15 @@ void Arguments::Begin(int64_t n_samples) {
   }
 }
 
-void Arguments::Describe(int arg, const PortInfo &info) {
+void Arguments::Describe(int arg, const PortInfo &info, bool weak) {
   if (info.device_type != OPABI_CPU) {
     throw Error(Kind::kType, kRule,
                 Label(arg) + ": expected a tensor in host memory, found one on the GPU. Arguments are always " +
                     "in host memory, also for CUDA kernels: pass it as an input, or compute it on the CPU.");
   }
-  CheckType(arg, info.dtype, info.ndim, false);
+  CheckType(arg, info.dtype, info.ndim, weak);
   slots_[arg].info = info;
+  slots_[arg].weak = weak;
   slots_[arg].per_sample = true;
 }
 
@@ -173,7 +174,12 @@ void Arguments::ConvertSamples(int arg) {
   for (int64_t s = 0; s < n_samples_; s++) {
     opabi_tensor &tensor = table_.at(s, arg);
     const int64_t n = opabi_numel(&tensor);
-    ConvertElements(tensor.data, tensor.dtype, next, slot.dtype, n);
+    if (!slot.weak) {
+      ConvertElements(tensor.data, tensor.dtype, next, slot.dtype, n);
+    } else if (!ConvertWeak(static_cast<const char *>(tensor.data), tensor.dtype, next, slot.dtype, n)) {
+      throw Error(Kind::kValue, kRule,
+                  Label(arg) + ", sample " + std::to_string(s) + ": the value does not fit " + DtypeName(slot.dtype) + ".");
+    }
     tensor.data = next;
     tensor.dtype = slot.dtype;
     next += n * size;

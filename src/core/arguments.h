@@ -29,8 +29,9 @@ class Arguments {
 
   void Begin(int64_t n_samples);
 
-  /// Per-sample values for this batch: dtype, rank and device of the port that feeds the argument.
-  void Describe(int arg, const PortInfo &info);
+  /// Per-sample values for this batch: dtype, rank and device of the port that feeds the argument. `weak`
+  /// as in SetConstant.
+  void Describe(int arg, const PortInfo &info, bool weak = false);
   void Set(int64_t sample, int arg, const void *data, const int64_t *shape) {
     Slot &slot = slots_[arg];
     table_.Set(sample, arg, slot.info, const_cast<void *>(data), shape);
@@ -38,6 +39,8 @@ class Arguments {
 
   /// Completes the table; throws Error (kType) if a required argument has no value.
   void Fill();
+
+  const opabi_tensor &constant(int arg) const { return slots_[arg].constant->tensor; }  // after SetConstant
 
   const Table &table() const { return table_; }
   uint32_t dtype(int arg) const { return slots_[arg].dtype; }  // after Fill
@@ -52,6 +55,7 @@ class Arguments {
   struct Slot {
     std::unique_ptr<Value> constant;  // the caller's, else the default's, else none
     bool per_sample = false;          // in this batch
+    bool weak = false;                // the per-sample values are
     int64_t filled = 0;               // rows of the table that hold the constant
     PortInfo info;                    // of the per-sample values as they came
     uint32_t dtype = 0;               // as the kernel sees it

@@ -50,11 +50,10 @@ class Engine {
   int n_out() const { return n_out_; }
   int n_args() const { return n_args_; }
 
-  /// The number of the argument of that name; see Arguments::Find.
-  int FindArgument(const std::string &name) const { return arguments_.Find(name); }
-
   /// A constant for argument `arg`, copied; every batch from now on has it. See Arguments::SetConstant.
   void SetConstant(int arg, const opabi_tensor &value, bool weak) { arguments_.SetConstant(arg, value, weak); }
+
+  int FindArgument(const std::string &name) const { return arguments_.Find(name); }
 
   void Begin(int64_t n_samples);
   void DescribeInput(int port, const PortInfo &info) { in_info_[port] = info; }
@@ -62,7 +61,7 @@ class Engine {
                 const int64_t *strides = nullptr) {
     inputs_.Set(sample, port, in_info_[port], data, shape, strides);
   }
-  void DescribeArgument(int arg, const PortInfo &info) { arguments_.Describe(arg, info); }
+  void DescribeArgument(int arg, const PortInfo &info, bool weak = false) { arguments_.Describe(arg, info, weak); }
   void SetArgument(int64_t sample, int arg, const void *data, const int64_t *shape) {
     arguments_.Set(sample, arg, data, shape);
   }

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/buffers.h"
+
+#include <cstring>
+
+#include "core/dtype.h"
+#include "core/error.h"
+
+namespace py = pybind11;
+
+namespace opabi {
+namespace {
+
+std::string TypeName(py::handle object) { return Py_TYPE(object.ptr())->tp_name; }
+
+/// The element type of a PEP 3118 format, or OPABI_DTYPE_ANY if it is none of ours.
+uint32_t DtypeFromFormat(const char *format, Py_ssize_t itemsize) {
+  if (!format) return OPABI_UINT8;
+  if (*format == '@' || *format == '=' || *format == '<') format++;
+  if (*format == '>' || *format == '!') {
+    if (itemsize > 1) return OPABI_DTYPE_ANY;
+    format++;
+  }
+  if (format[0] == 0 || format[1] != 0) return OPABI_DTYPE_ANY;
+  const uint32_t bits = static_cast<uint32_t>(itemsize) * 8, one_lane = 1u << 16;
+  uint32_t dtype = OPABI_DTYPE_ANY;
+  switch (*format) {
+    case '?': dtype = OPABI_BOOL; break;
+    case 'b': case 'h': case 'i': case 'l': case 'q': case 'n': dtype = 0 | bits << 8 | one_lane; break;
+    case 'B': case 'H': case 'I': case 'L': case 'Q': case 'N': dtype = 1 | bits << 8 | one_lane; break;
+    case 'e': case 'f': case 'd': dtype = 2 | bits << 8 | one_lane; break;
+    default: break;
+  }
+  return IsDtype(dtype) ? dtype : static_cast<uint32_t>(OPABI_DTYPE_ANY);
+}
+
+const char *NumpyName(uint32_t dtype) {
+  switch (dtype) {
+    case OPABI_BOOL: return "?";
+    case OPABI_UINT8: return "u1";
+    case OPABI_UINT16: return "u2";
+    case OPABI_UINT32: return "u4";
+    case OPABI_UINT64: return "u8";
+    case OPABI_INT8: return "i1";
+    case OPABI_INT16: return "i2";
+    case OPABI_INT32: return "i4";
+    case OPABI_INT64: return "i8";
+    case OPABI_FLOAT16: return "f2";
+    case OPABI_FLOAT32: return "f4";
+    default: return "f8";
+  }
+}
+
+std::string ShapeText(const int64_t *shape, int ndim) {
+  std::string text = "(";
+  for (int d = 0; d < ndim; d++) text += (d ? ", " : "") + std::to_string(shape[d]);
+  return text + (ndim == 1 ? ",)" : ")");
+}
+
+[[noreturn]] void ThrowKind(const ValuePlace &place, py::handle object) {
+  throw Error(Kind::kType, "",
+              place.str() + ": expected an array or number (NumPy, DLPack, buffer or array interface), found " +
+                  TypeName(object) + ".");
+}
+
+/// Anything else that is an array, as a NumPy array over the same memory.
+py::object AsArray(py::handle object, const ValuePlace &place) {
+  if (py::hasattr(object, "__dlpack__")) {
+    if (py::hasattr(object, "__dlpack_device__")) {
+      const int device = object.attr("__dlpack_device__")().cast<py::tuple>()[0].cast<int>();
+      if (device != OPABI_CPU) {
+        throw Error(Kind::kType, "OPABI-H-002",
+                    place.str() + ": expected data in host memory, found " + TypeName(object) +
+                        " on another device. Copy it to the CPU first.");
+      }
+    }
+    return NumpyFunction("from_dlpack")(object);
+  }
+  if (py::hasattr(object, "__array_interface__") || py::hasattr(object, "__array__")) {
+    return NumpyFunction("asarray")(object);
+  }
+  ThrowKind(place, object);
+}
+
+}  // namespace
+
+std::string ValuePlace::str() const {
+  std::string text = kind == kDefault ? "argument '" + std::string(name) + "', default" : "kernel '" + kernel->name() + "', ";
+  if (kind == kInput) text += kernel->signature().InputLabel(index);
+  if (kind == kOutput) text += kernel->signature().OutputLabel(index);
+  if (kind == kArgument) text += std::string("argument '") + kernel->descriptor().args[index].name + "'";
+  return sample < 0 ? text : text + ", sample " + std::to_string(sample);
+}
+
+py::object NumpyFunction(const char *name) { return py::module_::import("numpy").attr(name); }
+
+py::object NewArray(const PortInfo &info, const int64_t *shape) {
+  static PyObject *empty = nullptr;                      // looked up once: this is on the eager call's path
+  static PyObject *dtypes[256];                          // by code and size
+  if (!empty) empty = NumpyFunction("empty").release().ptr();
+  PyObject *&dtype = dtypes[(info.dtype & 0xF) << 4 | DtypeSize(info.dtype)];
+  if (!dtype) dtype = NumpyFunction("dtype")(NumpyName(info.dtype)).release().ptr();
+  py::tuple extents(info.ndim);
+  for (int d = 0; d < info.ndim; d++) extents[d] = shape[d];
+  PyObject *arguments[] = {extents.ptr(), dtype};
+  PyObject *array = PyObject_Vectorcall(empty, arguments, 2, nullptr);
+  if (!array) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(array);
+}
+
+void Buffer::Reset() {
+  if (held_) PyBuffer_Release(&view_);
+  held_ = false;
+  keep_ = py::object();
+}
+
+opabi_tensor Buffer::tensor() const {
+  return {data_, info_.device_type, info_.device_id, info_.ndim, info_.dtype, shape_, strides_, 0};
+}
+
+int64_t Buffer::bytes() const {
+  const opabi_tensor t = tensor();
+  return opabi_numel(&t) * DtypeSize(info_.dtype);
+}
+
+bool Buffer::Overlaps(const char *begin, const char *end) const {
+  const char *low = static_cast<const char *>(data_), *high = low + DtypeSize(info_.dtype);
+  if (begin == end || bytes() == 0) return false;
+  for (int d = 0; d < info_.ndim; d++) {
+    const int64_t reach = strides_[d] * DtypeSize(info_.dtype) * (shape_[d] - 1);
+    (reach < 0 ? low : high) += reach;
+  }
+  return low < end && begin < high;
+}
+
+bool Buffer::Acquire(PyObject *object, int flags) {
+  if (!PyObject_CheckBuffer(object)) return false;
+  if (PyObject_GetBuffer(object, &view_, flags) == 0) return held_ = true;
+  PyErr_Clear();
+  return false;
+}
+
+void Buffer::Parse(const ValuePlace &place) {
+  info_.dtype = DtypeFromFormat(view_.format, view_.itemsize);
+  info_.ndim = view_.ndim;
+  if (info_.dtype == OPABI_DTYPE_ANY) {
+    throw Error(Kind::kType, "OPABI-H-002",
+                place.str() + ": expected bool, an integer or a float type in native byte order, found the format '" +
+                    view_.format + "'. Convert it with astype() first.");
+  }
+  if (view_.ndim > OPABI_MAX_NDIM) {
+    throw Error(Kind::kType, "OPABI-H-002",
+                place.str() + ": expected a rank of 0 to 15, found " + std::to_string(view_.ndim) + ".");
+  }
+  data_ = view_.buf;
+  contiguous_ = true;
+  int64_t stride = 1;
+  for (int d = view_.ndim - 1; d >= 0; d--) {
+    shape_[d] = view_.shape[d];
+    strides_[d] = view_.strides[d] / view_.itemsize;
+    if (view_.strides[d] % view_.itemsize != 0) strides_[d] = INT64_MIN;
+    if (shape_[d] != 1 && strides_[d] != stride) contiguous_ = false;
+    stride *= shape_[d];
+  }
+  if (stride == 0) contiguous_ = true;  // no elements
+}
+
+bool Buffer::IsAligned() const {
+  for (int d = 0; d < info_.ndim; d++) {
+    if (strides_[d] == INT64_MIN) return false;
+  }
+  return reinterpret_cast<uintptr_t>(data_) % static_cast<uintptr_t>(DtypeSize(info_.dtype)) == 0;
+}
+
+bool Buffer::ReadNumber(py::handle object) {
+  info_.ndim = 0;
+  contiguous_ = true;
+  data_ = number_;
+  weak_ = true;
+  PyObject *o = object.ptr();
+  if (PyBool_Check(o)) {
+    info_.dtype = OPABI_BOOL;
+    number_[0] = o == Py_True;
+  } else if (PyFloat_CheckExact(o)) {
+    const double value = PyFloat_AS_DOUBLE(o);
+    info_.dtype = OPABI_FLOAT64;
+    std::memcpy(number_, &value, sizeof value);
+  } else if (PyLong_CheckExact(o)) {
+    int overflow = 0;
+    number_[0] = PyLong_AsLongLongAndOverflow(o, &overflow);
+    info_.dtype = OPABI_INT64;
+    if (overflow > 0) {
+      const unsigned long long value = PyLong_AsUnsignedLongLong(o);
+      if (PyErr_Occurred()) throw py::error_already_set();
+      std::memcpy(number_, &value, sizeof value);
+      info_.dtype = OPABI_UINT64;
+    } else if (overflow < 0) {
+      PyErr_SetString(PyExc_OverflowError, "the number is below the range of int64");
+      throw py::error_already_set();
+    }
+  } else {
+    weak_ = false;
+    return false;
+  }
+  return true;
+}
+
+void Buffer::Read(py::handle object, const ValuePlace &place, bool any_strides) {
+  Reset();
+  info_ = PortInfo();
+  weak_ = false;
+  const int flags = PyBUF_STRIDES | PyBUF_FORMAT;
+  if (!Acquire(object.ptr(), flags)) {
+    if (ReadNumber(object)) return;
+    // NumPy refuses buffers of some types (datetime, structures with objects): they end here too.
+    keep_ = AsArray(object, place);
+    if (!Acquire(keep_.ptr(), flags)) ThrowKind(place, object);
+  }
+  Parse(place);
+  if (IsAligned() && (contiguous_ || any_strides)) return;
+  py::object copy = NumpyFunction("array")(keep_ ? keep_ : py::reinterpret_borrow<py::object>(object), py::arg("order") = "C");
+  PyBuffer_Release(&view_);
+  held_ = false;
+  keep_ = copy;
+  if (!Acquire(keep_.ptr(), flags)) ThrowKind(place, object);
+  Parse(place);
+}
+
+void Buffer::ReadValue(py::handle object, const ValuePlace &place) {
+  PyObject *o = object.ptr();
+  if (PyUnicode_Check(o)) {
+    const py::bytes text = py::reinterpret_steal<py::bytes>(PyUnicode_AsUTF8String(o));
+    if (!text) throw py::error_already_set();
+    if (std::string(text).find('\0') != std::string::npos) {
+      throw Error(Kind::kValue, "OPABI-H-013", place.str() + ": a string argument cannot hold a NUL character.");
+    }
+    return Read(text, place, false);
+  }
+  if (PyList_Check(o) || PyTuple_Check(o)) {
+    py::object array = NumpyFunction("asarray")(object);
+    Read(array, place, false);
+    if (!keep_) keep_ = array;
+    // Python numbers in lists are as weak as alone; NumPy picked int64, float64 or bool for them.
+    weak_ = info_.dtype == OPABI_INT64 || info_.dtype == OPABI_UINT64 || info_.dtype == OPABI_FLOAT64 ||
+            info_.dtype == OPABI_BOOL;
+    return;
+  }
+  Read(object, place, false);
+}
+
+void Buffer::Write(py::handle object, const ValuePlace &place, const PortInfo &info, const int64_t *shape) {
+  Reset();
+  if (!Acquire(object.ptr(), PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)) {
+    if (py::hasattr(object, "__dlpack__")) keep_ = AsArray(object, place);
+    if (!keep_ || !Acquire(keep_.ptr(), PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)) {
+      throw Error(Kind::kType, "", place.str() + ": expected a writable array for out=, found " + TypeName(object) +
+                                       (PyObject_CheckBuffer(object.ptr()) ? " that is read-only." : "."));
+    }
+  }
+  Parse(place);
+  const bool same_shape = info_.ndim == info.ndim && std::equal(shape_, shape_ + info.ndim, shape);
+  if (info_.dtype != info.dtype || !same_shape) {
+    throw Error(info_.dtype != info.dtype ? Kind::kType : Kind::kValue, "",
+                place.str() + ": expected out= of " + DtypeName(info.dtype) + " " + ShapeText(shape, info.ndim) + ", found " +
+                    DtypeName(info_.dtype) + " " + ShapeText(shape_, info_.ndim) + ".");
+  }
+  if (!contiguous_ || !IsAligned()) {
+    throw Error(Kind::kValue, "", place.str() + ": expected a contiguous array for out=, found one with strides.");
+  }
+}
+
+}  // namespace opabi

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python objects as plain tensors, without a copy where there need be none.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+#include <vector>
+
+#include "core/batch.h"
+#include "core/kernel.h"
+
+namespace opabi {
+
+/// Which value of which call is meant, put into words only when an error needs them.
+struct ValuePlace {
+  enum Kind { kInput, kOutput, kArgument, kDefault };
+  Kind kind;
+  const Kernel *kernel;   // unless kDefault
+  int index;              // port or argument
+  int64_t sample = -1;    // in a batch
+  const char *name = "";  // kDefault: the argument's
+  std::string str() const;
+};
+
+/// A tensor over a Python object's memory; holds the object's buffer until it is destroyed or Reset. Not
+/// movable: the tensor points into it.
+class __attribute__((visibility("hidden"))) Buffer {
+ public:
+  Buffer() = default;
+  ~Buffer() { Reset(); }
+  Buffer(const Buffer &) = delete;
+  Buffer &operator=(const Buffer &) = delete;
+
+  /// An input or argument: any array (buffer protocol, DLPack, array interface) or scalar. `place` names it
+  /// in errors. Throws Error (kType), or the Python error that reading the object raised. `any_strides`:
+  /// keep strides that are not contiguous; else such an array is copied.
+  void Read(pybind11::handle object, const ValuePlace &place, bool any_strides);
+
+  /// A named argument's value: as Read, and strings, bytes and (nested) lists of numbers.
+  void ReadValue(pybind11::handle object, const ValuePlace &place);
+
+  /// An output given by the caller: contiguous, writable, of exactly this dtype and shape.
+  void Write(pybind11::handle object, const ValuePlace &place, const PortInfo &info, const int64_t *shape);
+
+  void Reset();
+
+  const PortInfo &info() const { return info_; }
+  bool weak() const { return weak_; }  // from Python numbers, whose dtype is only a guess
+  void *data() const { return data_; }
+  const int64_t *shape() const { return shape_; }
+  const int64_t *strides() const { return contiguous_ ? nullptr : strides_; }
+  opabi_tensor tensor() const;
+  int64_t bytes() const;
+
+  /// Whether some element may lie in [begin, end).
+  bool Overlaps(const char *begin, const char *end) const;
+
+ private:
+  bool ReadNumber(pybind11::handle object);
+  bool Acquire(PyObject *object, int flags);
+  void Parse(const ValuePlace &place);
+  bool IsAligned() const;
+
+  pybind11::object keep_;  // what was made from the caller's object
+  Py_buffer view_{};
+  bool held_ = false, weak_ = false, contiguous_ = true;
+  PortInfo info_;
+  void *data_ = nullptr;
+  int64_t number_[1] = {0};
+  int64_t shape_[OPABI_MAX_NDIM], strides_[OPABI_MAX_NDIM];
+};
+
+/// numpy.empty of that shape and dtype.
+pybind11::object NewArray(const PortInfo &info, const int64_t *shape);
+
+/// Functions of Python modules, looked up once.
+pybind11::object NumpyFunction(const char *name);
+
+}  // namespace opabi
