@@ -40,6 +40,16 @@ int64_t CheckedBytes(const int64_t *shape, int32_t ndim, int64_t bytes) {
   return overflow ? -1 : bytes;
 }
 
+/// Errors of the signature know ports and samples, but not whose they are.
+template <typename F>
+void NamingKernel(const Kernel &kernel, const F &f) {
+  try {
+    f();
+  } catch (const Error &error) {
+    throw error.In("kernel '" + kernel.name() + "', ");
+  }
+}
+
 }  // namespace
 
 Engine::Engine(std::shared_ptr<Kernel> kernel, const EngineOptions &options)
@@ -103,7 +113,7 @@ void Engine::Setup() {
     out_info_[port].device_type = kernel_->descriptor().device_type;
     out_info_[port].device_id = options_.device_id;
   }
-  InferShapes();
+  NamingKernel(*kernel_, [this] { InferShapes(); });
   CallSetup();
   CheckOutputs();
   outputs_.Resize(n_samples_, n_out_);
@@ -157,7 +167,9 @@ void Engine::BindTypes() {
   if (bound_ && batch_key_ == key_) return;
   bound_ = false;
   const Signature &signature = kernel_->signature();
-  types_ = signature.BindTypes(batch_key_.dtypes.data(), batch_key_.ndims.data());
+  NamingKernel(*kernel_, [&] {
+    types_ = signature.BindTypes(batch_key_.dtypes.data(), batch_key_.ndims.data());
+  });
   if (kernel_->descriptor().specialize) {
     functions_ = kernel_->Specialize(batch_key_, kernel_->descriptor().device_type);
   }
