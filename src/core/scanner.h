@@ -27,8 +27,7 @@ class Scanner {
   std::string TakeDigits();  // or ""
   std::string TakeLayout();  // letters and digits, or ""
 
-  /// Whether the next character follows the last token without white space.
-  bool Adjoins(char c) const { return at_ < text_.size() && text_[at_] == c; }
+  /// True if a name follows the last token without white space.
   bool AdjoinsName() const;
 
   /// What was taken since `begin`, on one line.

@@ -10,9 +10,9 @@
 //   expr      := term { ("+" | "-") term },  term := factor { ("*" | "//") factor }
 //   factor    := INTEGER | NAME | "(" expr ")"
 //
-// White space may stand between tokens, though not within "..." NAME and "...?". A name in an expression
-// is an argument of the kernel, if there is one of that name, else a dimension: it has the extent where
-// it first stands alone in an input. The rules are listed in signature.cc.
+// White space may stand between all tokens but "..." and its NAME. A name in an expression is an argument
+// of the kernel, if there is one of that name, else a dimension: it has the extent where it first stands
+// alone in an input. The rules are listed in signature.cc.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace {
 
 bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
 
-std::string Quote(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 /// The number of `name` in `names`, or -1.
 int Find(const std::vector<std::string> &names, std::string_view name) {
@@ -94,7 +94,7 @@ void SignatureParser::ParsePortName(Port *port) {
   const bool argument = Find(signature_.argument_names_, name) >= 0;
   if (argument || HasName(signature_.inputs_, name) || HasName(signature_.outputs_, name)) {
     Fail("OPABI-S-007", begin,
-         "expected a name of its own for this port, found " + Quote(name) + ", which " +
+         "expected a name of its own for this port, found " + Quoted(name) + ", which " +
              (argument ? "an argument" : "another port") + " has; rename one of them");
   }
   port->name = name;
@@ -122,7 +122,7 @@ void SignatureParser::ParseType(Port *port) {
   if (port->type_variable >= 0) return;
   if (in_outputs_) {
     Fail("OPABI-S-009", begin,
-         "expected a type variable that is an input's type, found " + Quote(name) +
+         "expected a type variable that is an input's type, found " + Quoted(name) +
              "; give an input this type, or write a dtype or '?'");
   }
   port->type_variable = static_cast<int>(signature_.type_variables_.size());
@@ -132,7 +132,7 @@ void SignatureParser::ParseType(Port *port) {
 void SignatureParser::FailDtype(const std::string &name, size_t at) const {
   const std::string meant = SuggestDtype(name);
   Fail("OPABI-S-008", at,
-       "expected a dtype or a type variable, found " + Quote(name) + "; write " +
+       "expected a dtype or a type variable, found " + Quoted(name) + "; write " +
            (meant.empty() ? "one of bool, uint8 to uint64, int8 to int64, float16 to float64" : meant) +
            ", or a name with a capital letter, such as T, for any dtype");
 }
@@ -159,8 +159,8 @@ void SignatureParser::CheckLayout(const Port &port, size_t at) const {
   const size_t expected = port.dims.size() - ellipsis, found = port.layout.size();
   if (found == expected || (ellipsis && found > expected)) return;
   Fail("OPABI-S-020", at,
-       std::string("expected a layout of ") + (ellipsis ? "at least " : "") + std::to_string(expected) +
-           " characters, found " + std::to_string(found) + "; write one for each dimension");
+       std::string("expected a layout of length ") + std::to_string(expected) + (ellipsis ? " or more" : "") +
+           ", found " + std::to_string(found) + "; write one character for each dimension");
 }
 
 // ---- Dimensions ------------------------------------------------------------------------------------
@@ -217,9 +217,8 @@ void SignatureParser::ParseDim(Dim *dim) {
 
 void SignatureParser::ParseEllipsis(Dim *dim, size_t begin) {
   std::string name = "...";
-  if (Adjoins('?')) {
+  if (Take("?")) {
     AllowInOutputs("...?", begin);
-    Take("?");
     dim->kind = Dim::kOpenRank;
     signature_.needs_setup_ = true;
     return;
@@ -230,7 +229,7 @@ void SignatureParser::ParseEllipsis(Dim *dim, size_t begin) {
   if (dim->ellipsis >= 0) return;
   if (in_outputs_) {
     Fail("OPABI-S-012", begin,
-         "expected an ellipsis that stands in an input, found " + Quote(name) +
+         "expected an ellipsis that stands in an input, found " + Quoted(name) +
              "; write it in an input too, or '...?' for a rank that setup gives");
   }
   dim->ellipsis = static_cast<int>(signature_.ellipses_.size());
@@ -261,7 +260,7 @@ void SignatureParser::BindDims(const Port &input, int number) {
 void SignatureParser::CheckDimensionsBound() const {
   for (size_t i = 0; i < first_uses_.size(); i++) {
     if (signature_.dimension_places_[i].port >= 0) continue;
-    const std::string name = Quote(signature_.dimensions_[i]);
+    const std::string name = Quoted(signature_.dimensions_[i]);
     Fail("OPABI-S-017", first_uses_[i],
          "expected a name that stands alone as an extent of an input or is an argument's, found " + name +
              "; write " + name + " alone in an input, or declare an integer argument " + name + " of rank 0");
@@ -353,7 +352,7 @@ void SignatureParser::CheckArgument(const opabi_arg &argument, size_t at) const 
   const bool scalar = argument.ndim == OPABI_NDIM_ANY || argument.ndim == 0;
   if (integer && scalar) return;
   Fail("OPABI-S-018", at,
-       "expected an integer argument of rank 0, found " + Quote(argument.name) + ", declared " +
+       "expected an integer argument of rank 0, found " + Quoted(argument.name) + ", declared " +
            DtypeName(argument.dtype) + " of " +
            (argument.ndim == OPABI_NDIM_ANY ? "any rank" : "rank " + std::to_string(argument.ndim)) +
            "; declare it int64 of rank 0, or give the dimension another name");
@@ -379,8 +378,8 @@ void SignatureParser::Emit(ExprOp::Code code, Expr *expr, size_t right) {
 void SignatureParser::AllowInOutputs(const char *what, size_t at) const {
   if (in_outputs_) return;
   Fail("OPABI-S-010", at,
-       "expected what an input has, found " + Quote(what) +
-           ", which only outputs may have; write a name for an extent and a capital letter for a type");
+       "expected an input's type or extent, found " + Quoted(what) +
+           ", which only outputs may have; write a name for an extent, a capital letter for a type");
 }
 
 }  // namespace opabi
