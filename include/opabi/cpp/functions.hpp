@@ -207,17 +207,14 @@ struct variant_list {
       for (int v = 0; v < n; v++) taken = taken || takes(call, v, i);
       if (taken) continue;
       const opabi_tensor &t = tensor(call, i);
-      throw error(OPABI_ERROR_TYPE, label(call, i) + " is " + type_name(t.dtype, t.ndim) +
+      throw error(OPABI_ERROR_TYPE, label(i) + " is " + type_name(t.dtype, t.ndim) +
                                         "; this kernel takes " + accepted(i));
     }
     throw error(OPABI_ERROR_TYPE, "no variant of this kernel takes this combination of types");
   }
-  std::string label(const opabi_call *call, int i) const {
+  std::string label(int i) const {
     if (i >= n_in + n_out) return std::string("argument '") + args[i - n_in - n_out].name + "'";
-    const bool input = i < n_in;
-    const int port = input ? i : i - n_in;
-    if (call->err_where) call->err_where[input ? OPABI_WHERE_INPUT : OPABI_WHERE_OUTPUT] = port;
-    return (input ? "input " : "output ") + std::to_string(port);
+    return i < n_in ? "input " + std::to_string(i) : "output " + std::to_string(i - n_in);
   }
   std::string accepted(int i) const {
     std::string text;

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared libraries from C and C++ sources, by the system's compiler, cached.
+
+A library's key is made of the source, the headers it included, the compiler and the flags. Which
+headers those are, the compiler says when it first compiles the source; the list is kept beside.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from opabi import _abi
+from opabi.errors import OpabiRuntimeError, OpabiValueError
+
+SUFFIXES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++"}
+COMMON_FLAGS = ("-O3", "-shared", "-fPIC", "-fvisibility=hidden")
+_ENDINGS = {"c": ".c", "c++": ".cc"}
+_STANDARDS = {"c": "-std=gnu11", "c++": "-std=gnu++17"}
+_VARIABLES = {"c": "CC", "c++": "CXX"}
+_COMPILERS = {"c": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A source to compile: a file of the user's, or text."""
+
+    language: str
+    text: bytes
+    path: Path | None
+    name: str
+
+    @property
+    def label(self) -> str:
+        return str(self.path) if self.path else f"the {self.language} text {self.name!r}"
+
+
+def read_source(
+    source: str | os.PathLike[str], name: str | None, language: str | None
+) -> Source:
+    """A path, or with ``language`` a str of source text."""
+    if language is not None and language not in _STANDARDS:
+        raise OpabiValueError(f"language is {language!r}; expected 'c' or 'c++'.")
+    if isinstance(source, str) and language is not None:
+        return Source(language, source.encode(), None, _file_name(name or "source"))
+    if isinstance(source, str) and "\n" in source:
+        raise OpabiValueError("source text needs its language: pass language='c' or 'c++'.")
+    path = Path(source).absolute()
+    found = language or SUFFIXES.get(path.suffix)
+    if found is None:
+        raise OpabiValueError(
+            f"{path} is no C or C++ source by its name; expected {', '.join(SUFFIXES)}. "
+            "Rename it, or pass language='c' or 'c++' with the source's text."
+        )
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise OpabiValueError(f"cannot read {path}: {error.strerror}.") from error
+    return Source(found, text, path, _file_name(name or path.stem))
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+
+
+def find_compiler(language: str, compiler: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The command of a compiler: the one given, else CC or CXX, else one on the PATH."""
+    variable = _VARIABLES[language]
+    given = compiler or os.environ.get(variable)
+    if not given:
+        for name in _COMPILERS[language]:
+            if path := shutil.which(name):
+                return (path,)
+        raise OpabiRuntimeError(
+            f"no {language.upper()} compiler found: looked for {', '.join(_COMPILERS[language])} on "
+            "the PATH. Install one (Debian, Ubuntu: 'apt install g++'; anywhere: "
+            f"'pip install ziglang' and {variable}='python -m ziglang "
+            f"{'cc' if language == 'c' else 'c++'}'), or set {variable}."
+        )
+    command = tuple(shlex.split(given)) if isinstance(given, str) else tuple(given)
+    path = shutil.which(command[0]) if command else None
+    if path is None:
+        origin = "compiler=" if compiler else f"the environment variable {variable}, "
+        raise OpabiRuntimeError(f"the compiler of {origin}{given!r} is not on this machine.")
+    return (path, *command[1:])
+
+
+@functools.cache
+def _version(command: tuple[str, ...], changed: int) -> str:
+    """What the compiler says about itself; ``changed``, its file's time, is part of the cache's key."""
+    asked = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    return asked.stdout + asked.stderr
+
+
+def build(source: Source, flags: Sequence[str], compiler: str | Sequence[str] | None) -> Path:
+    """The library made of ``source``, from the cache if it is there."""
+    command = find_compiler(source.language, compiler)
+    flags = (_STANDARDS[source.language], *COMMON_FLAGS, f"-I{_abi.include_dir()}", *flags)
+    version = _version(command, os.stat(command[0]).st_mtime_ns)
+    key = _digest(source.language, source.text, source.path, command, version, flags)
+    folder = _cache_dir()
+    headers_file = folder / f"{source.name}-{key}.json"
+    if (headers := _read_headers(headers_file)) is not None:
+        library = folder / f"{source.name}-{_key_with_headers(key, headers)}.so"
+        if library.is_file():
+            return library
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as place:
+            return _compile(source, [*command, *flags], key, Path(place), headers_file)
+    except OSError as error:
+        raise OpabiRuntimeError(
+            f"opabi cannot write its cache {folder}: {error}. "
+            "Set XDG_CACHE_HOME to a directory of yours."
+        ) from error
+
+
+def _compile(
+    source: Source, command: list[str], key: str, place: Path, headers_file: Path
+) -> Path:
+    start = time.time_ns()
+    file = source.path
+    if file is None:
+        file = place / f"{source.name}{_ENDINGS[source.language]}"
+        file.write_bytes(source.text)
+    made, dependencies = place / "made.so", place / "made.d"
+    whole = [*command, "-MMD", "-MF", str(dependencies), "-o", str(made)]
+    whole += ["-x", source.language, str(file)]
+    done = subprocess.run(whole, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        raise OpabiRuntimeError(
+            f"could not compile {source.label} (exit {done.returncode}):\n"
+            f"{done.stderr or done.stdout}\nThe command was\n  {shlex.join(whole)}"
+        )
+    headers = [path for path in _parse_dependencies(dependencies) if path != file]
+    library = headers_file.parent / f"{source.name}-{_key_with_headers(key, headers)}.so"
+    os.replace(made, library)
+    if all(path.stat().st_mtime_ns < start for path in headers):  # else one changed under our hands
+        listed = place / "headers.json"
+        listed.write_text(json.dumps([str(path) for path in headers]), encoding="utf-8")
+        os.replace(listed, headers_file)
+    return library
+
+
+def _parse_dependencies(file: Path) -> list[Path]:
+    """The files in a makefile rule: "made.so: source.c header.h \\\\" and so on."""
+    _, _, files = file.read_text(encoding="utf-8").replace("\\\n", " ").partition(": ")
+    return [Path(path.replace("\\ ", " ")).absolute() for path in re.findall(r"(?:\\.|\S)+", files)]
+
+
+def _read_headers(file: Path) -> list[Path] | None:
+    try:
+        return [Path(path) for path in json.loads(file.read_text(encoding="utf-8"))]
+    except (OSError, ValueError):
+        return None
+
+
+def _key_with_headers(key: str, headers: Sequence[Path]) -> str:
+    contents = [path.read_bytes() if path.is_file() else b"" for path in headers]
+    return _digest(key, headers, contents)
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
+
+
+def _cache_dir() -> Path:
+    import platformdirs
+
+    return platformdirs.user_cache_path("opabi") / "c"
