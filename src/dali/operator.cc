@@ -101,7 +101,7 @@ void Call::SetConstants(const dali::OpSpec &spec) {
       constant[port] = true;
       constant_inputs_.push_back(std::move(value));
     } else {
-      engine_->SetConstant(engine_->FindArgument(value.name), value.tensor(), value.weak);
+      engine_->SetConstant(engine_->FindArgument(value.name), value.tensor(), false);
     }
   }
   for (int port = 0; port < engine_->n_in(); port++) {

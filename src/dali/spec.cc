@@ -14,7 +14,7 @@ constexpr size_t kShown = 80;  // characters of a faulty text that a message sho
 
 [[noreturn]] void Refuse(const std::string &text, const std::string &found) {
   throw Error(Kind::kValue, "",
-              "opabi.call: a constant must be \"NAME exact|weak DTYPE SHAPE DATA\", found " + found + " in \"" +
+              "opabi.call: a constant must be \"NAME DTYPE SHAPE DATA\", found " + found + " in \"" +
                   CleanMessage(text.data(), static_cast<int64_t>(std::min(text.size(), kShown))) +
                   "\". Let opabi write the pipeline's constants.");
 }
@@ -77,15 +77,13 @@ opabi_tensor Constant::tensor() {
 
 Constant ParseConstant(const std::string &text) {
   const std::vector<std::string> fields = Split(text, ' ');
-  if (fields.size() != 5) Refuse(text, std::to_string(fields.size()) + " fields");
+  if (fields.size() != 4) Refuse(text, std::to_string(fields.size()) + " fields");
   Constant constant;
   constant.name = fields[0];
-  if (fields[1] != "exact" && fields[1] != "weak") Refuse(text, "'" + fields[1] + "'");
-  constant.weak = fields[1] == "weak";
-  constant.dtype = DtypeFromName(fields[2]);
-  if (constant.dtype == OPABI_DTYPE_ANY) Refuse(text, "the dtype '" + fields[2] + "'");
-  constant.shape = ParseShape(text, fields[3]);
-  const std::string &digits = fields[4] == "-" ? std::string() : fields[4];
+  constant.dtype = DtypeFromName(fields[1]);
+  if (constant.dtype == OPABI_DTYPE_ANY) Refuse(text, "the dtype '" + fields[1] + "'");
+  constant.shape = ParseShape(text, fields[2]);
+  const std::string &digits = fields[3] == "-" ? std::string() : fields[3];
   constant.data.resize(CheckedBytes(text, constant, digits.size()));
   for (size_t i = 0; i < constant.data.size(); i++) {
     const int high = Digit(digits[2 * i]), low = Digit(digits[2 * i + 1]);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constants as they stand in a pipeline's definition: one line of text each,
 //
-//   NAME ("exact" | "weak") DTYPE SHAPE DATA      e.g.  "gain weak float64 - 0000000000000040"
+//   NAME DTYPE SHAPE DATA      e.g.  "gain float32 - 00000040", "0 uint8 2,3 0102030405ff"
 //
-// separated by single spaces. NAME is an argument's name or an input's number. SHAPE is "-" for rank 0, else extents with commas; DATA is the elements, row-major
-// and little-endian, in lower-case hexadecimal digits, or "-" for no element. "weak" marks a Python scalar or a
-// list of them, which takes the declared dtype if its value fits.
+// separated by single spaces. NAME is an argument's name or an input's number. SHAPE is "-" for rank 0, else
+// extents with commas; DATA is the elements, row-major and little-endian, in lower-case hexadecimal digits, or "-"
+// for no element.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,6 @@ namespace opabi {
 
 struct Constant {
   std::string name;
-  bool weak = false;
   uint32_t dtype = 0;
   std::vector<int64_t> shape;
   std::vector<char> data;

@@ -85,18 +85,29 @@ py::tuple Hold(const PyKernel &self) {
                         reinterpret_cast<uintptr_t>(&Held::Drop));
 }
 
-/// A constant as the kernel will see it: (dtype, shape, bytes). Throws where a call would.
+/// (dtype, shape, bytes) of a contiguous tensor.
+py::tuple Parts(const opabi_tensor &tensor) {
+  py::tuple shape(tensor.ndim);
+  for (int32_t d = 0; d < tensor.ndim; d++) shape[d] = tensor.shape[d];
+  const int64_t bytes = opabi_numel(&tensor) * DtypeSize(tensor.dtype);
+  return py::make_tuple(DtypeName(tensor.dtype), shape, py::bytes(static_cast<const char *>(tensor.data), static_cast<size_t>(bytes)));
+}
+
+/// A constant argument as the kernel will see it. Throws where a call would.
 py::tuple NormalizeArgument(const PyKernel &self, const std::string &name, py::handle value) {
   Arguments arguments(*self.kernel());
   const int arg = arguments.Find(name);
   Buffer buffer;
   buffer.ReadValue(value, {ValuePlace::kArgument, self.kernel().get(), arg, -1, ""});
   arguments.SetConstant(arg, buffer.tensor(), buffer.weak());
-  const opabi_tensor &tensor = arguments.constant(arg);
-  py::tuple shape(tensor.ndim);
-  for (int32_t d = 0; d < tensor.ndim; d++) shape[d] = tensor.shape[d];
-  const int64_t bytes = opabi_numel(&tensor) * DtypeSize(tensor.dtype);
-  return py::make_tuple(DtypeName(tensor.dtype), shape, py::bytes(static_cast<const char *>(tensor.data), static_cast<size_t>(bytes)));
+  return Parts(arguments.constant(arg));
+}
+
+/// The same for an input that all samples share.
+py::tuple NormalizeInput(const PyKernel &self, int port, py::handle value) {
+  Buffer buffer;
+  buffer.Read(value, {ValuePlace::kInput, self.kernel().get(), port, -1, ""}, false);
+  return Parts(buffer.tensor());
 }
 
 /// call(kernel, inputs, arguments, out, checked, num_threads): by the C API, since pybind11's own dispatch
@@ -148,7 +159,8 @@ PYBIND11_MODULE(_core, m) {
       .def_property_readonly("device", [](const PyKernel &k) { return k.kernel()->descriptor().device_type; })
       .def_property_readonly("stateful", [](const PyKernel &k) { return k.kernel()->has_instance(); })
       .def("hold", &Hold)
-      .def("normalize_argument", &NormalizeArgument);
+      .def("normalize_argument", &NormalizeArgument)
+      .def("normalize_input", &NormalizeInput);
 
   m.def("library", &LibraryDict, py::arg("path"));
   m.def("parse_signature", [](const std::string &text) { return SignatureDict(Signature::Parse(text)); });

@@ -12,94 +12,77 @@ from nvidia.dali.data_node import DataNode
 from nvidia.dali.pipeline import Pipeline, do_not_convert
 
 from opabi.dali import constants
-from opabi.dali.plugin import plugin
-from opabi.errors import OpabiTypeError
-from opabi.kernel import MISSING
+from opabi.dali.plugin import Registration, plugin
+from opabi.errors import OpabiRuntimeError, OpabiTypeError
+from opabi.kernel import MISSING, Kernel
 
-SEED_BYTES = 8
+_DEVICES = {"cpu": "cpu", "cuda": "gpu"}
 
 
-@do_not_convert
+@do_not_convert  # type: ignore[untyped-decorator]
 def add_operator(
-    kernel: Any, inputs: Sequence[Any], arguments: Mapping[str, Any], *, checked: bool = False
+    kernel: Kernel, inputs: Sequence[Any], arguments: Mapping[str, Any], *, checked: bool = False
 ) -> DataNode | tuple[DataNode, ...] | None:
     """The kernel's outputs for ``inputs``: a node, a tuple of them, or None for a kernel without outputs.
 
-    Inputs and arguments are nodes, or arrays that all samples share.
+    Inputs and arguments are nodes, or values that all samples share.
     """
-    nodes, texts = _inputs(kernel, inputs)
-    names, sources = [], []
+    nodes, lines = _inputs(kernel, inputs)
+    names: list[str] = []
     for name, value in _complete(kernel, arguments).items():
         if isinstance(value, DataNode):
-            _check_device(kernel, f"argument '{name}'", value, "cpu")
+            _check_device(kernel, f"argument '{name}'", value, "cpu", "Arguments are always on the CPU")
             names.append(name)
-            sources.append(value)
-        else:
-            texts.append(constants.encode(kernel.name, name, value))
-    # An impure kernel is neither merged with an equal call nor dropped; nor is a sink, whose effect is its purpose.
-    preserve = not kernel.pure or kernel.n_outputs == 0
-    where, registration = _where(kernel)
-    outputs = fn.opabi.call(
-        *nodes,
-        *sources,
-        device="cpu",
-        n_outputs=kernel.n_outputs,
-        argument_names=names or None,
-        constants=texts or None,
-        checked=checked,
-        preserve=preserve,
-        **where,
-    )
-    if registration is not None:
-        _keep(registration, outputs)
-    if isinstance(outputs, DataNode):
-        return outputs
-    return tuple(outputs) if outputs else None
-
-
-def _where(kernel: Any) -> tuple[dict[str, Any], Any]:
-    if getattr(kernel, "library", None):
-        plugin()
-        return {"library": str(kernel.library), "symbol": kernel.symbol}, None
-    registration = plugin().registration(kernel)
-    return {"handle": registration.handle}, registration
-
-
-def _keep(registration: Any, outputs: Any) -> None:
-    """The registration lives as long as the operator is in DALI's graph, which builds it later."""
-    node = outputs if isinstance(outputs, DataNode) else outputs[0] if outputs else None
-    owner = Pipeline.current() if node is None else node.source
-    weakref.finalize(owner, _release, registration).atexit = False
-
-
-def _release(registration: Any) -> None:
-    """Called with what a finalizer held, which ends with the call."""
-
-
-def _inputs(kernel: Any, inputs: Sequence[Any]) -> tuple[list[DataNode], list[str]]:
-    if len(inputs) != kernel.n_inputs:
-        raise OpabiTypeError(f"kernel '{kernel.name}': expected {kernel.n_inputs} inputs, found {len(inputs)}.")
-    nodes, texts = [], []
-    for port, value in enumerate(inputs):
-        if isinstance(value, DataNode):
-            _check_device(kernel, f"input {port}", value, kernel.device)
             nodes.append(value)
         else:
-            texts.append(constants.encode(kernel.name, port, value))
-    return nodes, texts
+            lines.append(constants.encode_argument(kernel, name, value))
+    loaded = plugin()
+    registration = None if kernel.library else loaded.registration(kernel)
+    outputs = fn.opabi.call(
+        *nodes,
+        device=_DEVICES[kernel.device],
+        n_outputs=kernel.n_outputs,
+        argument_names=names,
+        constants=lines,
+        checked=checked,
+        # DALI merges equal calls and drops unused ones: not those with effects, and not sinks.
+        preserve=not kernel.pure or kernel.n_outputs == 0,
+        **({"handle": registration.handle} if registration else {"library": kernel.library, "symbol": kernel.symbol}),
+    )
+    outputs = [outputs] if isinstance(outputs, DataNode) else outputs
+    if registration:
+        _keep(registration, outputs)
+        _refuse_to_travel(kernel)
+    return tuple(outputs) if len(outputs) > 1 else outputs[0] if outputs else None
 
 
-def _check_device(kernel: Any, what: str, node: DataNode, device: str) -> None:
-    if node.device != device:
-        remedy = "Named arguments are always on the CPU" if what.startswith("argument") else f"It works on the {device}"
+def _inputs(kernel: Kernel, inputs: Sequence[Any]) -> tuple[list[DataNode], list[str]]:
+    if len(inputs) != kernel.n_inputs:
         raise OpabiTypeError(
-            f"kernel '{kernel.name}', {what}: expected a node on the {device}, found one on the {node.device}. "
-            f"{remedy}: compute it there, or use .{device}()."
+            f"kernel '{kernel.name}': expected {kernel.n_inputs} inputs, found {len(inputs)}. "
+            f"Its signature is \"{kernel.signature}\"."
+        )
+    nodes, lines = [], []
+    device = _DEVICES[kernel.device]
+    for port, value in enumerate(inputs):
+        if isinstance(value, DataNode):
+            _check_device(kernel, f"input {port}", value, device, f"This kernel works on the {device.upper()}")
+            nodes.append(value)
+        else:
+            lines.append(constants.encode_input(kernel, port, value))
+    return nodes, lines
+
+
+def _check_device(kernel: Kernel, what: str, node: DataNode, device: str, reason: str) -> None:
+    if node.device != device:
+        raise OpabiTypeError(
+            f"kernel '{kernel.name}', {what}: expected a node on the {device.upper()}, found one on the "
+            f"{node.device.upper()}. {reason}: compute it there, or pass it through .{device}()."
         )
 
 
-def _complete(kernel: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that are given, checked by name, with a seed where one is due."""
+def _complete(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that are given, checked by name, and a seed where one is due."""
     known = {argument.name: argument for argument in kernel.arguments}
     for name in arguments:
         if name not in known:
@@ -109,16 +92,45 @@ def _complete(kernel: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     for name, argument in known.items():
         if name in complete or argument.default is not MISSING:
             continue
-        if name == "seed" and argument.dtype == "int64" and argument.ndim == 0:
-            complete[name] = random_seed()
-            continue
-        raise OpabiTypeError(
-            f"kernel '{kernel.name}' needs the argument '{name}', which has no default. Pass it by name."
-        )
+        if (name, argument.dtype, argument.ndim) != ("seed", "int64", 0):
+            raise OpabiTypeError(
+                f"kernel '{kernel.name}' needs the argument '{name}', which has no default. Pass it by name."
+            )
+        complete[name] = random_seed()
     return complete
 
 
 def random_seed() -> DataNode:
-    """A fresh int64 for each sample, from a DALI operator: DALI keeps its seed and its checkpoints."""
-    noise = fn.random.uniform(range=[0, 256], dtype=types.UINT8, shape=[SEED_BYTES])
+    """A fresh int64 for each sample, from an operator of DALI's: it keeps the seed and the checkpoints."""
+    noise = fn.random.uniform(range=[0, 256], dtype=types.UINT8, shape=[8])
     return fn.reinterpret(noise, dtype=types.INT64, shape=np.array([], dtype=np.int32))
+
+
+def _keep(registration: Registration, outputs: Sequence[DataNode]) -> None:
+    """The registration lives as long as the operator is in a graph that DALI may still build."""
+    owner = outputs[0].source if outputs else Pipeline.current()
+    weakref.finalize(owner, _end, registration).atexit = False
+
+
+def _end(registration: Registration) -> None:
+    """Called when the finalizer's hold on the registration ends."""
+
+
+def _refuse_to_travel(kernel: Kernel) -> None:
+    """DALI would write the handle, which means nothing in another process: the operator refuses it there.
+
+    Refusing here says so where it can still be mended. DALI's own refusal is a flag of the schema, for all
+    operators of it and with a text that names no way out; so the one pipeline gets a method of its own.
+    """
+    name = kernel.name
+
+    def serialize(*args: Any, **kwargs: Any) -> bytes:
+        raise OpabiRuntimeError(
+            f"this pipeline cannot be serialized: kernel '{name}' was made from a function or an address, and lives "
+            "in this process only. Kernels of a shared library travel, as the library's path and the kernel's name: "
+            f"build one and call opabi.load(path).{name}."
+        )
+
+    pipeline = Pipeline.current()
+    if pipeline is not None:
+        pipeline.serialize = serialize
