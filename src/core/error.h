@@ -23,6 +23,9 @@ class Error : public std::runtime_error {
   const std::string &rule() const { return rule_; }
   const char *message() const { return what() + (rule_.empty() ? 0 : rule_.size() + 3); }
 
+  /// The same error, its message preceded by where it happened.
+  Error In(const std::string &place) const { return Error(kind_, rule_, place + message()); }
+
  private:
   Kind kind_;
   std::string rule_;
