@@ -123,14 +123,14 @@ def function(
     arguments: Sequence[Argument] = (),
     **traits: Any,
 ) -> Kernel:
-    """A kernel from a function that follows ``opabi_run_fn``, and one that follows ``opabi_setup_fn``.
+    """A kernel from functions that follow ``opabi_run_fn`` and ``opabi_setup_fn``.
 
     Each is an address (int), a ctypes function, a cffi function pointer, a PyCapsule, or an object
     with an ``address``, such as a Numba ``@cfunc``. They are kept as long as the kernel lives.
     ``traits`` are the keywords of ``Kernel.make``, such as ``pure=True``.
     """
     return Kernel.make(
-        name=name or getattr(run, "__name__", None) or "kernel",
+        name=name or name_of(run),
         signature=signature,
         doc=doc,
         arguments=arguments,
@@ -141,13 +141,19 @@ def function(
     )
 
 
+def name_of(function: Any) -> str:
+    """A name for the kernel of a function: its own, if it has one."""
+    name = getattr(function, "__name__", "")
+    return name if name.isidentifier() else "kernel"
+
+
 def address(pointer: Any, what: str) -> int:
     """The address of a C function, whatever holds it; the library that has it will stay loaded."""
     found = _find_address(pointer)
     if found is None:
         raise OpabiTypeError(
-            f"{what} is of type {_type_name(pointer)}; expected the address of a C function: an int, "
-            "a ctypes function, a cffi function pointer (of a compiled cffi module: "
+            f"{what} is of type {_type_name(pointer)}; expected the address of a C function: an "
+            "int, a ctypes function, a cffi function pointer (of a compiled cffi module: "
             "ffi.addressof(lib, name)), a PyCapsule, or an object with an integer .address such as "
             "a Numba @cfunc. For a Python function use opabi.python.kernel."
         )
@@ -172,7 +178,7 @@ def _find_address(pointer: Any) -> int | None:
     return int(found) if isinstance(found, numbers.Integral) else None
 
 
-_CTYPES_FUNCTION = ctypes.CFUNCTYPE(None).__mro__[1]
+_CTYPES_FUNCTION: Any = ctypes.CFUNCTYPE(None).__mro__[1]
 
 
 def _cffi_address(pointer: Any) -> int | None:
@@ -207,7 +213,7 @@ class _SymbolInfo(ctypes.Structure):
 
 
 def _pin_library(pointer: int) -> None:
-    """Keeps the shared library with this address loaded: cffi unloads one with its Python object."""
+    """Keeps the library with this address loaded: cffi unloads one with its Python object."""
     info = _SymbolInfo()
     find = ctypes.CDLL(None).dladdr
     find.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
@@ -228,4 +234,8 @@ def cflags() -> list[str]:
 
 def _type_name(value: object) -> str:
     kind = type(value)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )

@@ -46,9 +46,7 @@ class Source:
         return str(self.path) if self.path else f"the {self.language} text {self.name!r}"
 
 
-def read_source(
-    source: str | os.PathLike[str], name: str | None, language: str | None
-) -> Source:
+def read_source(source: str | os.PathLike[str], name: str | None, language: str | None) -> Source:
     """A path, or with ``language`` a str of source text."""
     if language is not None and language not in _STANDARDS:
         raise OpabiValueError(f"language is {language!r}; expected 'c' or 'c++'.")
@@ -83,8 +81,8 @@ def find_compiler(language: str, compiler: str | Sequence[str] | None) -> tuple[
             if path := shutil.which(name):
                 return (path,)
         raise OpabiRuntimeError(
-            f"no {language.upper()} compiler found: looked for {', '.join(_COMPILERS[language])} on "
-            "the PATH. Install one (Debian, Ubuntu: 'apt install g++'; anywhere: "
+            f"no {language.upper()} compiler found: looked for {', '.join(_COMPILERS[language])} "
+            "on the PATH. Install one (Debian, Ubuntu: 'apt install g++'; anywhere: "
             f"'pip install ziglang' and {variable}='python -m ziglang "
             f"{'cc' if language == 'c' else 'c++'}'), or set {variable}."
         )
@@ -98,7 +96,7 @@ def find_compiler(language: str, compiler: str | Sequence[str] | None) -> tuple[
 
 @functools.cache
 def _version(command: tuple[str, ...], changed: int) -> str:
-    """What the compiler says about itself; ``changed``, its file's time, is part of the cache's key."""
+    """What the compiler says about itself. ``changed`` is its file's time, to ask again."""
     asked = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
     return asked.stdout + asked.stderr
 
@@ -126,9 +124,7 @@ def build(source: Source, flags: Sequence[str], compiler: str | Sequence[str] | 
         ) from error
 
 
-def _compile(
-    source: Source, command: list[str], key: str, place: Path, headers_file: Path
-) -> Path:
+def _compile(source: Source, command: list[str], key: str, place: Path, headers_file: Path) -> Path:
     start = time.time_ns()
     file = source.path
     if file is None:

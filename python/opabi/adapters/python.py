@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from opabi import _abi
+from opabi.adapters.c import name_of
 from opabi.errors import OpabiTypeError
 from opabi.kernel import MISSING, Argument, Kernel
 
@@ -28,8 +29,10 @@ _CONSTANTS = _abi.constants
 _OK, _UNSET = _CONSTANTS["OPABI_OK"], _CONSTANTS["OPABI_UNSET"]
 _DTYPES = {
     _CONSTANTS[f"OPABI_{name.upper()}"]: np.dtype(name)
-    for name in ("bool", "float16", "float32", "float64")
-    + tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+    for name in (
+        *("bool", "float16", "float32", "float64"),
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    )
 }
 _WORDS = {dtype: word for word, dtype in _DTYPES.items()}
 _STATUSES = (  # the first that fits
@@ -43,7 +46,7 @@ _ANNOTATIONS = {float: ("float64", 0), int: ("int64", 0), bool: ("bool", 0), str
 
 
 class Spec:
-    """What a setup function knows of an input: ``shape``, ``dtype``, ``ndim``, ``layout``; no data."""
+    """What a setup function knows of an input: ``shape``, ``dtype``, ``ndim``, ``layout``."""
 
     __slots__ = ("dtype", "layout", "shape")
 
@@ -66,7 +69,7 @@ def kernel(
     *,
     setup: Callable[..., Any] | None = None,
     name: str | None = None,
-    **traits: bool,
+    **traits: Any,
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """Makes a kernel of a Python function that writes into NumPy arrays::
 
@@ -78,15 +81,15 @@ def kernel(
 
     Parameters are the inputs (read-only arrays), the outputs (arrays to fill), and after ``*`` the
     named arguments: arrays, Python numbers for rank 0, and str where the annotation or the default
-    is one. An annotation ``float``, ``int``, ``bool`` or ``str`` fixes an argument's type. The arrays
-    are gone after the call, and keeping one is an error; keep a copy.
+    is one. An annotation ``float``, ``int``, ``bool`` or ``str`` fixes an argument's type. The
+    memory of the arrays is gone after the call, so keeping one is an error; keep a copy.
 
     An exception is the kernel's error. A function whose signature has ``<=`` returns the actual
     extent (or shape) of that output, or a tuple with one for each.
 
-    ``setup`` is called with a :class:`Spec` for each input and the same named arguments, and returns
-    the output's shape, or ``(shape, dtype)`` where the signature leaves the type open; a list with
-    one for each, if there are several outputs.
+    ``setup`` is called with a :class:`Spec` for each input and the same named arguments, and
+    returns the output's shape, or ``(shape, dtype)`` where the signature leaves the type open; a
+    list with one for each, if there are several outputs.
 
     ``traits`` are the keywords of ``Kernel.make``, such as ``pure=True``.
     """
@@ -101,7 +104,7 @@ def kernel(
         if setup is not None:
             made_setup = _Callback("opabi_setup_fn", lambda s: _setup(s, setup, names, strings))
         made = Kernel.make(
-            name=name or getattr(function, "__name__", "kernel"),
+            name=name or name_of(function),
             signature=signature,
             doc=inspect.getdoc(function) or "",
             arguments=arguments,
@@ -149,9 +152,9 @@ def _check_positional(function: Callable[..., Any], made: Kernel) -> None:
     expected = made.n_inputs + made.n_outputs
     if found != expected and inspect.Parameter.VAR_POSITIONAL not in kinds:
         raise OpabiTypeError(
-            f"kernel '{made.name}': the signature {made.signature!r} has {made.n_inputs} inputs and "
-            f"{made.n_outputs} outputs, so the function takes {expected} positional parameters, and "
-            f"named arguments after *; found {found}."
+            f"kernel '{made.name}': the signature {made.signature!r} has {made.n_inputs} inputs "
+            f"and {made.n_outputs} outputs, so the function takes {expected} positional "
+            f"parameters, and named arguments after *; found {found}."
         )
 
 
@@ -256,8 +259,8 @@ class _Views:
             gc.collect()
             if self._kept():
                 raise ValueError(
-                    "the function keeps an array of the call (or a view of one) whose memory is gone "
-                    "after it; keep a copy: array.copy() [OPABI-K-026]"
+                    "the function keeps an array of the call (or a view of one) whose memory is "
+                    "gone after it; keep a copy: array.copy() [OPABI-K-026]"
                 )
 
     def _kept(self) -> bool:
@@ -298,8 +301,8 @@ def _set_actual(call: Any, sample: int, outputs: Sequence[Any], result: Any) -> 
     results = [result] if len(bounded) == 1 else result
     if not isinstance(results, (list, tuple)) or len(results) != len(bounded):
         raise TypeError(
-            f"the signature bounds {len(bounded)} outputs with '<=', so the function returns a tuple "
-            f"of as many sizes; it returned {result!r}"
+            f"the signature bounds {len(bounded)} outputs with '<=', so the function returns a "
+            f"tuple of as many sizes; it returned {result!r}"
         )
     for port, size in zip(bounded, results, strict=True):
         array, row = outputs[port], rows[port]
@@ -351,7 +354,7 @@ def _setup_sample(
         shape, dtype = _split(one)
         if len(shape) > setup.max_ndim:
             raise ValueError(
-                f"setup gives output {port} {len(shape)} extents, at most {setup.max_ndim} are allowed"
+                f"setup gives output {port} {len(shape)} extents; expected at most {setup.max_ndim}"
             )
         setup.out_ndim[port] = len(shape)
         if dtype is not None:
