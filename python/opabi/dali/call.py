@@ -6,7 +6,6 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from nvidia.dali import fn, types
 from nvidia.dali.data_node import DataNode
 from nvidia.dali.pipeline import Pipeline, do_not_convert
@@ -101,9 +100,12 @@ def _complete(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def random_seed() -> DataNode:
-    """A fresh int64 for each sample, from an operator of DALI's: it keeps the seed and the checkpoints."""
-    noise = fn.random.uniform(range=[0, 256], dtype=types.UINT8, shape=[8])
-    return fn.reinterpret(noise, dtype=types.INT64, shape=np.array([], dtype=np.int32))
+    """A fresh int64 for each sample, from operators of DALI's: they keep the seed and the checkpoints.
+
+    Eight random bytes; the float range that DALI draws them from is rounded, so 0 and 255 come half as often.
+    """
+    noise = fn.random.uniform(range=[0, 255], dtype=types.UINT8, shape=[8])
+    return fn.reinterpret(noise, dtype=types.INT64, shape=[])
 
 
 def _keep(registration: Registration, outputs: Sequence[DataNode]) -> None:

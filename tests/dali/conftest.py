@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the operator share. Each file runs under every DALI release that opabi supports."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import opabi
+
+pytest.importorskip("nvidia.dali")
+
+
+@pytest.fixture(scope="session")
+def addresses() -> Any:
+    """The functions of addresses.c, as ctypes has them."""
+    source = (Path(__file__).parent / "addresses.c").read_text()
+    library = source + "OPABI_KERNEL(any_run, \"T[...] -> T[...]\");\nOPABI_LIBRARY(\"addresses\", 0, &any_run_kernel)\n"
+    functions = ctypes.CDLL(opabi.c.compile(library, language="c", name="addresses").path)
+    functions.take_collected.restype = ctypes.c_int64
+    return functions
+
+
+@pytest.fixture
+def by_address(addresses: Any) -> Callable[..., Any]:
+    """``by_address("invert", "uint8[n] -> uint8[n]")``: a kernel of one of these functions."""
+
+    def make(name: str, signature: str, **traits: Any) -> Any:
+        return opabi.c.function(getattr(addresses, f"{name}_run"), signature, name=name, **traits)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def plugin() -> Any:
+    """The loaded plugin; with it ``fn.opabi.call`` is there."""
+    from opabi.dali.plugin import plugin
+
+    return plugin()
