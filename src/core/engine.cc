@@ -114,6 +114,7 @@ void Engine::Setup() {
     out_info_[port].device_id = options_.device_id;
   }
   NamingKernel(*kernel_, [this] { InferShapes(); });
+  if (n_samples_ == 0) return;  // OPABI-H-012
   CallSetup();
   CheckOutputs();
   outputs_.Resize(n_samples_, n_out_);

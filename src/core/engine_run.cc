@@ -11,6 +11,7 @@
 namespace opabi {
 
 void Engine::Run(const RunContext &context) {
+  if (n_samples_ == 0) return;  // OPABI-H-012
   PrepareOutputs();
   if (options_.checked) {
     RunChecked();
