@@ -184,7 +184,7 @@ struct variant_list {
       while (i < n_ports() && takes(call, v, i)) i++;
       if (i == n_ports()) return variants[v].run(call);
     }
-    return guard(call, OPABI_UNSET, [=] { refuse(call); });
+    return guard(call, OPABI_UNSET, [this, call] { refuse(call); });
   }
 
  private:
