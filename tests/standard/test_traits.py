@@ -134,3 +134,55 @@ assert is_loaded()
     command = [sys.executable, "-c", program, c_kernels.path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_lock_of_python_is_not_held_while_another_thread_is_waited_for() -> None:
+    """OPABI-H-021"""
+    program = """
+import threading, time
+import numpy as np
+import opabi
+
+@opabi.python.kernel("float32[n] -> float32[n]")
+def late(x, out):
+    time.sleep(0.001)  # gives up the lock inside the call
+    out[...] = x + 1
+
+def work():
+    for n in range(20):
+        batch = [np.zeros(n % 3, np.float32)] * 3
+        for y in late(batch, num_threads=3):
+            assert (y == 1).all()
+
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_specialize_from_many_threads_of_python_does_not_hang() -> None:
+    """OPABI-H-021"""
+    pytest.importorskip("numba")
+    program = """
+import threading
+import numpy as np
+import opabi
+
+@opabi.numba.kernel("T[n] -> T[n]")
+def plus_one(x, out):
+    for i in range(x.size): out[i] = x[i] + 1
+
+def work(dtype):
+    for _ in range(20): assert plus_one(np.zeros(3, dtype)).tolist() == [1, 1, 1]
+
+dtypes = [np.uint8, np.float32, np.uint8, np.float64]
+threads = [threading.Thread(target=work, args=(dtype,)) for dtype in dtypes]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    assert (done.returncode, done.stderr) == (0, "")
