@@ -356,6 +356,8 @@ def _setup_sample(
             raise ValueError(
                 f"setup gives output {port} {len(shape)} extents; expected at most {setup.max_ndim}"
             )
+        if min(shape, default=0) < 0:
+            raise ValueError(f"setup gives output {port} the shape {shape}")
         setup.out_ndim[port] = len(shape)
         if dtype is not None:
             setup.out_dtype[port] = dtype
