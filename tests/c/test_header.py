@@ -218,8 +218,8 @@ def test_records_have_the_layout_of_the_structs() -> None:
 WORDS = {
     "C++": """alignas alignof and asm auto bitand bitor bool break case catch char class compl
         concept const constexpr continue decltype default delete do double else enum explicit export
-        extern false float for friend goto if inline int long mutable namespace new noexcept not nullptr
-        operator or private protected public register requires return short signed sizeof static
+        extern false float for friend goto if inline int long mutable namespace new noexcept not
+        nullptr operator or private protected public register requires return short signed sizeof static
         struct switch template this throw true try typedef typeid typename union unsigned using
         virtual void volatile wchar_t while xor""",
     "Rust": """as async await become box break const continue crate do dyn else enum extern false
