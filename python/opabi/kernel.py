@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import random
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -100,6 +101,10 @@ class Kernel:
                 f"kernel '{core.name}' has an argument named '{taken[0]}', which every kernel call "
                 f"uses for itself ({', '.join(sorted(_RESERVED))}). Rename it."
             )
+        self._wants_seed = any(
+            (a["name"], a["dtype"], a["ndim"]) == ("seed", "int64", 0) and "default" not in a
+            for a in core.arguments
+        )
         self.__name__ = core.name
         self.__doc__ = core.doc or None
 
@@ -184,7 +189,8 @@ class Kernel:
 
         ``out``: the array to write to, a tuple of them for several outputs, lists of them for a batch.
         ``checked``: run in checked mode (guard bytes, poison, inputs compared); default: the environment
-        variable OPABI_CHECKED. ``num_threads``: threads for the samples of a batch.
+        variable OPABI_CHECKED. ``num_threads``: threads for the samples of a batch. A required int64
+        argument ``seed`` that is not given gets fresh numbers from Python's ``random``.
 
         Returns an array, a tuple of arrays for several outputs, None for none; lists of arrays for a batch;
         DALI nodes for nodes. Raises OpabiTypeError, OpabiValueError, OpabiIndexError, OpabiMemoryError or
@@ -201,6 +207,8 @@ class Kernel:
             return add_operator(self, inputs, arguments, checked=checked)
         if not 0 < num_threads <= 1024:
             raise OpabiValueError(f"num_threads: expected 1 to 1024, found {num_threads}.")
+        if self._wants_seed and "seed" not in arguments:
+            arguments["seed"] = _fresh_seed(inputs)
         return _core.call(self._core, inputs, arguments or None, out, checked, num_threads)
 
     @property
@@ -260,6 +268,14 @@ class Kernel:
     def __repr__(self) -> str:
         arguments = "".join(f", {a.name}" for a in self.arguments)
         return f"<opabi kernel {self.name}: {self.signature}{arguments}>"
+
+
+def _fresh_seed(inputs: tuple[Any, ...]) -> Any:
+    """One for each sample (OPABI-H-026), from ``random``: ``random.seed`` repeats them."""
+    batch = next((value for value in inputs if isinstance(value, list)), None)
+    if batch is None:
+        return random.getrandbits(63)
+    return [random.getrandbits(63) for _ in batch]
 
 
 def _in_pipeline(node: type, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import threading
@@ -186,3 +187,16 @@ for thread in threads: thread.join()
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_seed_that_nobody_gives_is_fresh_for_each_sample(c_kernels: Any) -> None:
+    """OPABI-H-026"""
+    x = np.zeros(2, np.float32)
+    random.seed(3)
+    first = [int(seed) for seed in c_kernels.seeded([x] * 5)]
+    second = [int(seed) for seed in c_kernels.seeded([x] * 5)]
+    assert len({*first, *second, int(c_kernels.seeded(x))}) == 11
+    random.seed(3)
+    assert [int(seed) for seed in c_kernels.seeded([x] * 5)] == first
+    assert [int(seed) for seed in c_kernels.seeded([x, x], seed=[7, 8])] == [7, 8]
+    assert c_kernels.seeded([], seed=[]) == []
