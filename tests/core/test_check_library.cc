@@ -93,6 +93,26 @@ TEST_CASE("test_library_count_out_of_range_refused") {  // OPABI-D-013
   }
 }
 
+TEST_CASE("test_library_most_kernels_taken") {
+  std::vector<std::string> names;
+  for (int i = 0; i < 65536; i++) names.push_back("k" + std::to_string(i));
+  std::vector<opabi_kernel> kernels(names.size(), GoodKernel());
+  std::vector<const opabi_kernel *> table;
+  for (size_t i = 0; i < names.size(); i++) {
+    kernels[i].name = names[i].c_str();
+    table.push_back(&kernels[i]);
+  }
+  opabi_library library = GoodLibrary(table.data(), static_cast<int64_t>(table.size()));
+  CHECK_NOTHROW(CheckLibrary(&library, "libx.so"));
+}
+
+TEST_CASE("test_library_table_not_read_beyond_its_count") {
+  TwoKernels two;
+  MemoryEnd memory(two.kernels, sizeof two.kernels);
+  two.library.kernels = memory.As<const opabi_kernel *>();
+  two.CheckTaken();
+}
+
 TEST_CASE("test_library_table_null_or_misaligned_refused") {
   TwoKernels two;
   two.library.kernels = nullptr;
@@ -120,6 +140,14 @@ TEST_CASE("test_library_kernel_fault_names_both") {
   two.CheckRefused("OPABI-D-007", {"kernel 'sharpen' of library 'mylib' (libx.so)"});
   two.sharpen.magic = 0;
   two.CheckRefused("OPABI-D-002", {"kernel 1 of library 'mylib' (libx.so)"});
+}
+
+TEST_CASE("test_library_kernels_without_readable_names_no_repeat") {
+  TwoKernels two;
+  two.blur.magic = two.sharpen.magic = 0;
+  std::vector<Broken> broken = AllBroken(&two.library, "libx.so");
+  REQUIRE(broken.size() == 2);
+  CHECK(broken[1].rule == "OPABI-D-002");
 }
 
 TEST_CASE("test_library_all_broken_lists_faults_of_each_kernel") {
