@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,11 @@ def _declared(declaration: str) -> str:
 
 
 def compile_text(command: list[str], language: str, text: str) -> subprocess.CompletedProcess[str]:
-    whole = [*command, f"-I{ROOT / 'include'}", "-c", "-x", language, "-o", "/dev/null", "-"]
-    return subprocess.run(whole, input=text, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        whole = [*command, f"-I{ROOT / 'include'}", "-c", "-x", language, "-o", "made.o", "-"]
+        return subprocess.run(
+            whole, input=text, capture_output=True, text=True, check=False, cwd=folder
+        )
 
 
 def layout_asserts(assertion: str) -> str:
@@ -219,9 +223,9 @@ WORDS = {
     "C++": """alignas alignof and asm auto bitand bitor bool break case catch char class compl
         concept const constexpr continue decltype default delete do double else enum explicit export
         extern false float for friend goto if inline int long mutable namespace new noexcept not
-        nullptr operator or private protected public register requires return short signed sizeof static
-        struct switch template this throw true try typedef typeid typename union unsigned using
-        virtual void volatile wchar_t while xor""",
+        nullptr operator or private protected public register requires return short signed sizeof
+        static struct switch template this throw true try typedef typeid typename union unsigned
+        using virtual void volatile wchar_t while xor""",
     "Rust": """as async await become box break const continue crate do dyn else enum extern false
         final fn for gen if impl in let loop macro match mod move mut override priv pub ref return
         self static struct super trait true try type typeof union unsafe unsized use virtual where
