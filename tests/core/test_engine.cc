@@ -230,7 +230,7 @@ TEST_CASE("test_bounded_output_has_its_actual_shape") {  // OPABI-K-028
   CHECK(out[2].shape == Shape{0});
 }
 
-TEST_CASE("test_bounded_output_beyond_its_bound_is_refused") {  // OPABI-H-023
+TEST_CASE("test_bounded_output_beyond_its_bound_is_refused") {  // OPABI-H-006
   for (int64_t actual : {int64_t{5}, int64_t{-3}, int64_t{1} << 40, int64_t{-2}}) {
     g_actual = actual;
     for (bool checked : {false, true}) {
@@ -265,7 +265,7 @@ int32_t Count(const opabi_call *call) {
   return OPABI_OK;
 }
 
-TEST_CASE("test_instance_is_created_and_destroyed_once") {  // OPABI-H-009
+TEST_CASE("test_instance_is_created_and_destroyed_once") {  // OPABI-H-023
   Counts counts;
   opabi_kernel descriptor = KernelOf("int32[n] ->", Count);
   descriptor.user_data = &counts;

@@ -49,7 +49,7 @@ opabi_kernel EnterKernel() {
   return descriptor;
 }
 
-TEST_CASE("test_run_on_a_pool_delivers_every_sample_once") {  // OPABI-H-012 OPABI-H-021 OPABI-K-023
+TEST_CASE("test_run_on_a_pool_delivers_every_sample_once") {  // OPABI-H-012 OPABI-K-023
   Seen seen;
   g_seen = &seen;
   ThreadPool pool(4);
@@ -63,7 +63,7 @@ TEST_CASE("test_run_on_a_pool_delivers_every_sample_once") {  // OPABI-H-012 OPA
   CHECK(seen.most_at_once > 1);
 }
 
-TEST_CASE("test_run_with_an_instance_never_overlaps_unless_reentrant") {  // OPABI-H-010
+TEST_CASE("test_run_with_an_instance_never_overlaps_unless_reentrant") {  // OPABI-H-011
   for (bool reentrant : {false, true}) {
     Seen seen;
     g_seen = &seen;
@@ -79,7 +79,7 @@ TEST_CASE("test_run_with_an_instance_never_overlaps_unless_reentrant") {  // OPA
   }
 }
 
-TEST_CASE("test_run_whole_batch_is_one_call") {  // OPABI-H-011
+TEST_CASE("test_run_whole_batch_is_one_call") {  // OPABI-H-010
   Seen seen;
   g_seen = &seen;
   ThreadPool pool(4);
