@@ -18,9 +18,14 @@ namespace {
 
 constexpr int kLaterMajors = 9;
 
+/// For messages, whatever bytes it has.
+std::string Shown(const std::string &text) {
+  return CleanMessage(text.data(), static_cast<int64_t>(text.size()));
+}
+
 [[noreturn]] void FailLoad(const std::string &path, const std::string &rule,
                            const std::string &fault) {
-  throw Error(Kind::kRuntime, rule, "library '" + path + "' does not load: " + fault);
+  throw Error(Kind::kRuntime, rule, "library '" + Shown(path) + "' does not load: " + fault);
 }
 
 /// What the dynamic linker says badly or not at all: it takes "" for the program itself, waits for
@@ -45,8 +50,8 @@ std::string Advice(const std::string &path, const std::string &error) {
     return " It is no shared library of this platform: compile it first.";
   }
   if (path.find('/') == std::string::npos) {
-    return " It was looked for where the system has its libraries: for a file, write './" + path +
-           "'.";
+    return " It was looked for where the system has its libraries: for a file, write './" +
+           Shown(path) + "'.";
   }
   return " Check that this library, and those it needs, are there and of this platform.";
 }
@@ -57,7 +62,7 @@ void *Load(const std::string &path) {
   void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle) return handle;
   const char *text = dlerror();
-  std::string error = text ? text : "no reason is known";
+  std::string error = text ? Shown(text) : "no reason is known";
   bool unresolved = error.find("undefined symbol") != std::string::npos;
   FailLoad(path, unresolved ? "OPABI-D-016" : "", error + "." + Advice(path, error));
 }
@@ -101,19 +106,19 @@ const opabi_library *OpenLibrary(const std::string &path) {
   if (entry() != library) {
     FailLoad(path, "OPABI-D-001", "opabi_library_v1 returns another pointer at each call.");
   }
-  CheckLibrary(library, path);
+  CheckLibrary(library, Shown(path));
   return library;
 }
 
 std::shared_ptr<Kernel> OpenKernel(const std::string &path, const std::string &name) {
   const opabi_library library = Normalize(*OpenLibrary(path));
   for (int64_t k = 0; k < library.n_kernels; k++) {
-    if (name == library.kernels[k]->name)
-      return Kernel::FromLibrary(library.kernels[k], library.name);
+    if (name != library.kernels[k]->name) continue;
+    return Kernel::FromLibrary(library.kernels[k], library.name);
   }
   throw Error(Kind::kValue, "",
-              "library '" + std::string(library.name) + "' (" + path + ") has no kernel '" + name +
-                  "'. " + NamesText(library, name));
+              "library '" + std::string(library.name) + "' (" + Shown(path) + ") has no kernel '" +
+                  Shown(name) + "'. " + NamesText(library, name));
 }
 
 }  // namespace opabi

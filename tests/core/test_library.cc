@@ -102,6 +102,38 @@ TEST_CASE("test_open_kernel_unknown_name_lists_those_there_are") {
   CHECK(!ThrownBy([&] { OpenKernel(path, "median"); }).Says("Did you mean"));
 }
 
+TEST_CASE("test_open_kernel_unknown_name_in_an_empty_library") {
+  Folder folder;
+  std::string path = folder.Compile("libempty.so", R"(
+#include "opabi/opabi.h"
+OPABI_EXPORT const opabi_library *opabi_library_v1(void) {
+  static const opabi_library library = {OPABI_MAGIC, sizeof library, OPABI_NEEDS, "mylib"};
+  return &library;
+}
+)");
+  CHECK_SAYS(ThrownBy([&] { OpenKernel(path, "blur"); }), "It has none.");
+}
+
+TEST_CASE("test_open_kernel_unknown_name_lists_no_more_than_50") {
+  Folder folder;
+  std::string kernels, table;
+  for (int i = 0; i < 51; i++) {
+    std::string name = "k" + std::to_string(i);
+    kernels += "static int32_t " + name +
+               "(const opabi_call *call) { (void)call; return OPABI_OK; }\n" + "OPABI_KERNEL(" +
+               name + ", \"T -> T\");\n";
+    table += ", &" + name + "_kernel";
+    if (i < 49) continue;
+    std::string path =
+        folder.Compile("lib" + name + ".so", "#include \"opabi/opabi.h\"\n" + kernels +
+                                                 "OPABI_LIBRARY(\"mylib\", \"1\"" + table + ")\n");
+    auto thrown = ThrownBy([&] { OpenKernel(path, "unknown"); });
+    CHECK_SAYS(thrown, "'k49'");
+    CHECK(thrown.Says("and more") == (i == 50));
+    CHECK(!thrown.Says("'k50'"));
+  }
+}
+
 TEST_CASE("test_open_library_undefined_symbol_named") {  // OPABI-D-016
   Folder folder;
   std::string path = folder.Compile("libundefined.so", R"(
@@ -109,6 +141,7 @@ void nobody_defines_this(void);
 const void *opabi_library_v1(void) { nobody_defines_this(); return 0; }
 )");
   CheckNotLoaded(path, "OPABI-D-016", "nobody_defines_this");
+  CheckNotLoaded(path, "OPABI-D-016", "Link the library that defines it");
 }
 
 TEST_CASE("test_open_library_entry_point_missing_refused") {  // OPABI-D-001
@@ -162,6 +195,9 @@ TEST_CASE("test_open_library_no_library_refused") {
   CheckNotLoaded(folder.Path("missing.so"), "", "no such file");
   CheckNotLoaded(folder.Path("."), "", "is a directory");
   CheckNotLoaded("", "", "path is empty");
+  CHECK_SAYS(ThrownBy([] { OpenLibrary(std::string("text.so\0x", 9)); }),
+             "'text.so' does not load: its path has a NUL");
+  CHECK_SAYS(ThrownBy([] { OpenLibrary("./\xFF.so"); }), "'./\xEF\xBF\xBD.so'");
   CheckNotLoaded("libopabi_that_is_nowhere.so", "", "./libopabi_that_is_nowhere.so");
 }
 
