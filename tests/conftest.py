@@ -8,10 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import opabi
 import pytest
 from hypothesis import settings
-
-import opabi
 
 settings.register_profile("opabi", deadline=None)
 settings.load_profile("opabi")

@@ -15,9 +15,8 @@ from typing import Any
 
 import cffi
 import numpy as np
-import pytest
-
 import opabi
+import pytest
 from opabi import _abi
 from opabi.adapters import c_build
 

@@ -8,12 +8,11 @@ import weakref
 from typing import Any
 
 import numpy as np
+import opabi
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-
-import opabi
 
 DTYPES = [
     *("bool", "float16", "float32", "float64"),

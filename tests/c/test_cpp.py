@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import opabi
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-
-import opabi
 
 HERE = Path(__file__).parent
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from opabi import _abi
 
 if sys.version_info >= (3, 11):

@@ -6,9 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
-
 import opabi
+import pytest
 
 X = np.uint8([1, 2, 3])
 

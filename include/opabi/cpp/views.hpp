@@ -27,7 +27,8 @@ class flat {
   int64_t size_;
 };
 
-/// A contiguous tensor of rank N: in(i, j, k).
+/// A contiguous tensor of rank N: in(i, j, k). What treats all elements alike is faster over a flat
+/// or over flatten(): compilers vectorise the innermost loop alone, and channels are few.
 template <class T, int N>
 class view {
  public:

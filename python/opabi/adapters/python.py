@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels from plain Python functions: the slow last resort.
 
-Every sample takes Python's global lock, so threads do not help, and each call costs some ten
-microseconds. For prototypes and for calls into libraries; what shall be fast goes through
+Every sample takes Python's global lock, so threads do not help, and each call costs ten to
+twenty microseconds. For prototypes and for calls into libraries; what shall be fast goes through
 ``opabi.numba`` or ``opabi.c``.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import math
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +26,7 @@ from opabi.kernel import MISSING, Argument, Kernel
 
 __all__ = ["Spec", "kernel"]
 
-_CONSTANTS = _abi.constants
+_FFI, _CONSTANTS = _abi.ffi, _abi.constants
 _OK, _UNSET = _CONSTANTS["OPABI_OK"], _CONSTANTS["OPABI_UNSET"]
 _DTYPES = {
     _CONSTANTS[f"OPABI_{name.upper()}"]: np.dtype(name)
@@ -169,8 +170,8 @@ class _Callback:
                 return _fail(struct, error)
             return _OK
 
-        self.handle = _abi.ffi.callback(c_type, call, error=_CONSTANTS["OPABI_ERROR_INTERNAL"])
-        self.address = int(_abi.ffi.cast("uintptr_t", self.handle))
+        self.handle = _FFI.callback(c_type, call, error=_CONSTANTS["OPABI_ERROR_INTERNAL"])
+        self.address = int(_FFI.cast("uintptr_t", self.handle))
 
 
 class _SampleError(Exception):
@@ -187,7 +188,7 @@ def _fail(struct: Any, error: BaseException) -> int:
     text = _describe(error).replace("\0", "\\0").encode("utf-8", "backslashreplace")
     if struct.err_cap > 0:
         cut = text[: struct.err_cap - 1].decode("utf-8", "ignore").encode()
-        _abi.ffi.memmove(struct.err, cut + b"\0", len(cut) + 1)
+        _FFI.memmove(struct.err, cut + b"\0", len(cut) + 1)
     name = next((n for kind, n in _STATUSES if isinstance(error, kind)), "OPABI_ERROR_INTERNAL")
     return _CONSTANTS[name]
 
@@ -244,10 +245,9 @@ class _Views:
         shape, dtype = _shape(tensor), _DTYPES[tensor.dtype]
         if 0 in shape:
             return np.empty(shape, dtype)
-        size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-        self._buffers.append(_abi.ffi.buffer(_abi.ffi.cast("char *", tensor.data), size))
+        self._buffers.append(_FFI.buffer(tensor.data, dtype.itemsize * math.prod(shape)))
         self._counts.append(sys.getrefcount(self._buffers[-1]))
-        return np.frombuffer(self._buffers[-1], dtype).reshape(shape)
+        return np.ndarray(shape, dtype, self._buffers[-1])
 
     def read(self, tensor: Any) -> np.ndarray[Any, Any]:
         array = self.write(tensor)
@@ -270,7 +270,8 @@ class _Views:
 
 
 def _shape(tensor: Any) -> tuple[int, ...]:
-    return tuple(tensor.shape[d] for d in range(tensor.ndim))
+    ndim = tensor.ndim
+    return tuple(_FFI.unpack(tensor.shape, ndim)) if ndim else ()
 
 
 def _values(struct: Any, sample: int, names: list[str], strings: set[str]) -> dict[str, Any]:
@@ -282,8 +283,8 @@ def _values(struct: Any, sample: int, names: list[str], strings: set[str]) -> di
 
 def _value(tensor: Any, is_string: bool) -> Any:
     shape, dtype = _shape(tensor), _DTYPES[tensor.dtype]
-    size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-    data = bytes(_abi.ffi.buffer(_abi.ffi.cast("char *", tensor.data), size)) if size else b""
+    size = dtype.itemsize * math.prod(shape)
+    data = bytes(_FFI.buffer(tensor.data, size)) if size else b""
     if is_string:
         return data.decode("utf-8")
     array = np.frombuffer(data, dtype).reshape(shape)
@@ -329,7 +330,7 @@ def _actual_shape(bound: tuple[int, ...], row: list[int], size: Any) -> tuple[in
 
 
 def _setup(setup: Any, function: Callable[..., Any], names: list[str], strings: set[str]) -> None:
-    layouts = [_abi.ffi.string(setup.in_layouts[p]).decode() for p in range(setup.n_in)]
+    layouts = [_FFI.string(setup.in_layouts[p]).decode() for p in range(setup.n_in)]
     _each_sample(setup, lambda s: _setup_sample(setup, s, function, layouts, names, strings))
 
 
