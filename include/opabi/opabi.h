@@ -387,6 +387,7 @@ typedef const opabi_library *(*opabi_library_fn)(void);
 #define OPABI_CALL_SIZE_1_0 (sizeof(opabi_call))
 #define OPABI_STATE_SIZE_1_0 (sizeof(opabi_state))
 #define OPABI_KERNEL_SIZE_1_0 (sizeof(opabi_kernel))
+#define OPABI_KERNEL_SIZE_MIN 112u /* a kernel may end after run: it has no release, save, restore */
 #define OPABI_LIBRARY_SIZE_1_0 (sizeof(opabi_library))
 
 /* ---- Helpers: no part of the ABI ------------------------------------------------------------------ */

@@ -4,7 +4,8 @@
 //   OPABI-D-001  A library MUST export a function opabi_library_v1 that returns one pointer, not
 //                NULL and the same each time.
 //   OPABI-D-002  A descriptor MUST lie at a multiple of 8 and begin with OPABI_MAGIC.
-//   OPABI-D-003  struct_size MUST be at least the struct's size in ABI 1.0, and a multiple of 8.
+//   OPABI-D-003  struct_size MUST be at least OPABI_KERNEL_SIZE_MIN for a kernel, the size of ABI 1.0
+//                for a library, and a multiple of 8.
 //   OPABI-D-004  The major version in abi_min MUST be the host's, and the minor MUST NOT be above
 //                it.
 //   OPABI-D-005  `critical` MUST NOT have a bit that the host does not know.
@@ -218,7 +219,7 @@ void CheckSignature(const opabi_kernel &kernel, Report &report) {
 }
 
 void Check(const opabi_kernel *descriptor, Report &report) {
-  if (!CheckHead(descriptor, "opabi_kernel", OPABI_KERNEL_SIZE_1_0, report)) return;
+  if (!CheckHead(descriptor, "opabi_kernel", OPABI_KERNEL_SIZE_MIN, report)) return;
   if (!report.Check("OPABI-D-005", CriticalFault(descriptor->critical))) return;
   opabi_kernel kernel = Normalize(*descriptor);
   std::string name_fault = NameFault(kernel.name);

@@ -217,6 +217,11 @@ def test_h8_broken_handshake_is_refused(broken: Any, flags: list[str], text: str
         broken(*flags)
 
 
+def test_h8_smaller_struct_of_the_same_major_works(broken: Any) -> None:
+    library = broken("-DSIZE=OPABI_KERNEL_SIZE_MIN")
+    assert library.copy(np.array([7], np.uint8)).tolist() == [7]
+
+
 def test_h8_larger_struct_of_the_same_major_works(broken: Any) -> None:
     library = broken("-DSIZE=sizeof(later_kernel)")
     assert library.copy(np.array([7], np.uint8)).tolist() == [7]

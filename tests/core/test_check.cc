@@ -71,12 +71,12 @@ TEST_CASE("test_descriptor_misaligned_refused") {
   CheckRefused(reinterpret_cast<const opabi_kernel *>(bytes + 4), "OPABI-D-002", {"multiple of 8"});
 }
 
-TEST_CASE("test_struct_size_below_first_minor_refused") {  // OPABI-D-003
+TEST_CASE("test_struct_size_below_minimum_refused") {  // OPABI-D-003
   opabi_kernel kernel = GoodKernel();
-  for (uint32_t size : {0u, 16u, 128u}) {
+  for (uint32_t size : {0u, 16u, 104u}) {
     kernel.struct_size = size;
     CheckRefused(kernel, "OPABI-D-003",
-                 {std::to_string(size).c_str(), "136", "sizeof(opabi_kernel)"});
+                 {std::to_string(size).c_str(), "112", "sizeof(opabi_kernel)"});
   }
 }
 
@@ -85,6 +85,15 @@ TEST_CASE("test_struct_size_below_first_minor_fields_not_read") {
   kernel.struct_size = 16;
   MemoryEnd memory(&kernel, 16);
   CheckRefused(memory.As<opabi_kernel>(), "OPABI-D-003", {"struct_size is 16"});
+}
+
+TEST_CASE("test_struct_size_up_to_run_taken") {  // OPABI-D-003
+  static_assert(OPABI_KERNEL_SIZE_MIN == offsetof(opabi_kernel, release));
+  opabi_kernel kernel = GoodKernel();
+  kernel.struct_size = OPABI_KERNEL_SIZE_MIN;
+  MemoryEnd memory(&kernel, OPABI_KERNEL_SIZE_MIN);
+  CHECK_NOTHROW(CheckKernel(memory.As<opabi_kernel>()));
+  CHECK(!Normalize(*memory.As<opabi_kernel>()).release);
 }
 
 TEST_CASE("test_struct_size_no_multiple_of_8_refused") {

@@ -160,8 +160,9 @@ void Builder::Functions(opabi_kernel *kernel, bool open) {
   if (open && Fault("D-008")) kernel->setup = nullptr, kernel->specialize = nullptr;
   if (!kernel->run && !kernel->specialize) faults_.insert("OPABI-D-007");
   if (Chance()) kernel->create = Create, kernel->destroy = Destroy;
-  if (kernel->create && Chance()) kernel->save = Keep, kernel->restore = Keep;
-  if (Fault("D-017")) {
+  const bool whole = kernel->struct_size >= sizeof *kernel;  // a shorter one has no save
+  if (whole && kernel->create && Chance()) kernel->save = Keep, kernel->restore = Keep;
+  if (whole && Fault("D-017")) {
     kernel->save = Keep;
     kernel->restore = kernel->create ? nullptr : Keep;
   }
@@ -236,7 +237,7 @@ void Builder::Arguments(opabi_kernel *kernel) {
 
 const opabi_kernel *Builder::Kernel() {
   opabi_kernel kernel{};
-  bool readable = Head(&kernel, OPABI_KERNEL_SIZE_1_0);
+  bool readable = Head(&kernel, OPABI_KERNEL_SIZE_MIN);
   const Written &signature = kSignatures[Next() % std::size(kSignatures)];
   if (*signature.rule) faults_.insert(std::string("OPABI-") + signature.rule);
   kernel.name = Name("D-006", "kernel");
