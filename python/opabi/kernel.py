@@ -92,6 +92,9 @@ class Kernel:
 
     __slots__ = ("__dict__", "__weakref__", "_core")
 
+    autograph_info__ = None
+    """Pipelines with enable_conditionals=True call what has this attribute as it is, instead of rewriting it."""
+
     def __init__(self, core: Any, *, library: str | None = None) -> None:
         self._core = core
         self.library = library
