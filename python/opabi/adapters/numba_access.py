@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Typed arrays out of ``opabi_call`` and ``opabi_setup``, inside of compiled code.
 
-Numba's records cannot hold pointers, so that the structs' pointers are read as 64-bit words and turned into
-arrays by the intrinsics below. The words at the end, ``input`` to ``fail``, are for hand-written cfuncs;
+Numba's records cannot hold pointers, so that the structs' pointers are read as 64-bit words and
+turned into arrays by the intrinsics below. The words at the end, ``input`` to ``fail``, are for
+hand-written cfuncs;
 ``numba_compile`` writes its own calls of the intrinsics, which compile faster.
 """
 
@@ -13,11 +15,14 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.core.errors import TypingError
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
 from opabi import _abi
+
+carray: Any = numba.carray
+intrinsic: Any = numba.extending.intrinsic
 
 TENSOR = _abi.record("opabi_tensor")
 _STRUCTS = {"opabi_call": _abi.record("opabi_call"), "opabi_setup": _abi.record("opabi_setup")}
@@ -41,13 +46,15 @@ OK = _abi.constants["OPABI_OK"]
 WHERE_SAMPLE = _abi.constants["OPABI_WHERE_SAMPLE"]
 
 
-# ---- Intrinsics: from addresses to values and arrays, and back ------------------------------------------
+# ---- Intrinsics: from addresses to values and arrays, and back -----------------------------------
 
 
 @intrinsic
 def address(typing: Any, pointer: Any) -> Any:
     """A pointer as a number."""
-    return types.int64(pointer), lambda context, builder, signature, args: builder.ptrtoint(args[0], _WORD)
+    return types.int64(pointer), lambda context, builder, signature, args: builder.ptrtoint(
+        args[0], _WORD
+    )
 
 
 @intrinsic
@@ -101,7 +108,9 @@ def explain(typing: Any, struct: Any, sample: Any, slot: Any) -> Any:
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         def word(at: Any, bytes_on: int) -> Any:
-            return builder.load(builder.inttoptr(builder.add(at, _WORD(bytes_on)), _WORD.as_pointer()))
+            return builder.load(
+                builder.inttoptr(builder.add(at, _WORD(bytes_on)), _WORD.as_pointer())
+            )
 
         at = builder.ptrtoint(args[0], _WORD)
         kind = ir.FunctionType(ir.IntType(32), [_WORD, _WORD])
@@ -111,7 +120,7 @@ def explain(typing: Any, struct: Any, sample: Any, slot: Any) -> Any:
     return types.int32(struct, types.int64, slot), code
 
 
-# ---- For hand-written cfuncs ----------------------------------------------------------------------------
+# ---- For hand-written cfuncs ---------------------------------------------------------------------
 
 
 def fields(struct: Any) -> Any:
@@ -135,7 +144,7 @@ def argument(struct: Any, sample: int, index: int, dtype: Any, ndim: int) -> Any
 
 
 def input_shape(struct: Any, sample: int, port: int, ndim: int) -> Any:
-    """The shape of input ``port`` of a sample, as a tuple; also in setup, where there may be no data."""
+    """The shape of input ``port`` of a sample, a tuple; in setup too, where there is no data."""
     raise _only_compiled("input_shape")
 
 
@@ -155,7 +164,7 @@ def set_actual(call: Any, sample: int, port: int, dim: int, extent: int) -> None
 
 
 def fail(struct: Any, sample: int, status: int, message: str) -> int:
-    """Writes the message (a literal) and the sample, and returns the status: ``return fail(...)``."""
+    """Writes the message (a literal) and the sample and returns the status: ``return fail(...)``"""
     raise _only_compiled("fail")
 
 
@@ -164,7 +173,7 @@ def _only_compiled(name: str) -> Exception:
 
 
 def _struct(kind: Any, only: str | None = None) -> Any:
-    """The record of a helper's first parameter. Raises Numba's error for what the user passed instead."""
+    """The record of a helper's first parameter. Raises Numba's error for anything else."""
     dtype = _POINTERS.get(kind)
     if dtype is None or (only and dtype is not _STRUCTS[only]):
         expected = f"an {only}" if only else "an opabi_call or opabi_setup"
@@ -174,12 +183,17 @@ def _struct(kind: Any, only: str | None = None) -> Any:
 
 def _rank(ndim: Any) -> int:
     if not isinstance(ndim, types.IntegerLiteral):
-        raise TypingError("opabi.numba: the rank has to be a literal such as 3, for it is a part of the type.")
+        raise TypingError(
+            "opabi.numba: the rank has to be a literal such as 3, for it is a part of the type."
+        )
     return int(ndim.literal_value)
 
 
+# No annotations below: Numba wants those of an overload and of what it returns to be equal.
+
+
 @overload(fields)
-def _fields(struct: Any) -> Any:
+def _fields(struct):
     _struct(struct)
     return lambda struct: carray(struct, 1)[0]
 
@@ -189,18 +203,20 @@ def _tensor(struct: Any, table: str, ports: str) -> Any:
     dtype = _struct(struct)
     table_at, ports_at, size = offset(dtype, table), offset(dtype, ports), TENSOR_SIZE
 
-    def tensor(struct: Any, sample: int, port: int) -> Any:
+    def tensor(struct, sample, port):
         base = address(struct)
-        return load(base + table_at) + size * (sample * pointer(base + ports_at, np.int32)[0] + port)
+        return load(base + table_at) + size * (
+            sample * pointer(base + ports_at, np.int32)[0] + port
+        )
 
     return numba.njit(tensor)
 
 
 @overload(input, prefer_literal=True)
-def _input(struct: Any, sample: Any, port: Any, dtype: Any, ndim: Any) -> Any:
+def _input(struct, sample, port, dtype, ndim):
     tensor, _ = _tensor(struct, "inputs", "n_in"), _rank(ndim)
 
-    def run(struct: Any, sample: Any, port: Any, dtype: Any, ndim: Any) -> Any:
+    def run(struct, sample, port, dtype, ndim):
         at = tensor(struct, sample, port)
         return readonly(carray(pointer(load(at + DATA), dtype), extents(load(at + SHAPE), ndim)))
 
@@ -208,11 +224,11 @@ def _input(struct: Any, sample: Any, port: Any, dtype: Any, ndim: Any) -> Any:
 
 
 @overload(output, prefer_literal=True)
-def _output(call: Any, sample: Any, port: Any, dtype: Any, ndim: Any) -> Any:
+def _output(call, sample, port, dtype, ndim):
     _struct(call, "opabi_call")
     tensor, _ = _tensor(call, "outputs", "n_out"), _rank(ndim)
 
-    def run(call: Any, sample: Any, port: Any, dtype: Any, ndim: Any) -> Any:
+    def run(call, sample, port, dtype, ndim):
         at = tensor(call, sample, port)
         return carray(pointer(load(at + DATA), dtype), extents(load(at + SHAPE), ndim))
 
@@ -220,13 +236,13 @@ def _output(call: Any, sample: Any, port: Any, dtype: Any, ndim: Any) -> Any:
 
 
 @overload(argument, prefer_literal=True)
-def _argument(struct: Any, sample: Any, index: Any, dtype: Any, ndim: Any) -> Any:
+def _argument(struct, sample, index, dtype, ndim):
     tensor = _tensor(struct, "args", "n_args")
 
-    def number(struct: Any, sample: Any, index: Any, dtype: Any, ndim: Any) -> Any:
+    def number(struct, sample, index, dtype, ndim):
         return pointer(load(tensor(struct, sample, index) + DATA), dtype)[0]
 
-    def array(struct: Any, sample: Any, index: Any, dtype: Any, ndim: Any) -> Any:
+    def array(struct, sample, index, dtype, ndim):
         at = tensor(struct, sample, index)
         return readonly(carray(pointer(load(at + DATA), dtype), extents(load(at + SHAPE), ndim)))
 
@@ -234,20 +250,20 @@ def _argument(struct: Any, sample: Any, index: Any, dtype: Any, ndim: Any) -> An
 
 
 @overload(input_shape, prefer_literal=True)
-def _input_shape(struct: Any, sample: Any, port: Any, ndim: Any) -> Any:
+def _input_shape(struct, sample, port, ndim):
     tensor, _ = _tensor(struct, "inputs", "n_in"), _rank(ndim)
 
-    def run(struct: Any, sample: Any, port: Any, ndim: Any) -> Any:
+    def run(struct, sample, port, ndim):
         return extents(load(tensor(struct, sample, port) + SHAPE), ndim)
 
     return run
 
 
 @overload(layout)
-def _layout(struct: Any, port: Any) -> Any:
+def _layout(struct, port):
     layouts_at = offset(_struct(struct), "in_layouts")
 
-    def run(struct: Any, port: Any) -> Any:
+    def run(struct, port):
         text = load(load(address(struct) + layouts_at) + 8 * port)
         length = 0
         while pointer(text + length, np.uint8)[0] != 0:
@@ -258,18 +274,25 @@ def _layout(struct: Any, port: Any) -> Any:
 
 
 @overload(set_shape)
-def _set_shape(setup: Any, sample: Any, port: Any, shape: Any) -> Any:
+def _set_shape(setup, sample, port, shape):
     dtype = _struct(setup, "opabi_setup")
     shapes_at, ndims_at = offset(dtype, "out_shape"), offset(dtype, "out_ndim")
     ports_at, max_ndim_at = offset(dtype, "n_out"), offset(dtype, "max_ndim")
     if not isinstance(shape, types.UniTuple) or not isinstance(shape.dtype, types.Integer):
-        raise TypingError(f"opabi.numba.set_shape: expected a tuple of integers of one type, found {shape}.")
+        raise TypingError(
+            f"opabi.numba.set_shape: expected a tuple of integers of one type, found {shape}."
+        )
     ndim = shape.count
 
-    def run(setup: Any, sample: Any, port: Any, shape: Any) -> Any:
+    def run(setup, sample, port, shape):
         base = address(setup)
-        n_out, max_ndim = pointer(base + ports_at, np.int32)[0], pointer(base + max_ndim_at, np.int32)[0]
-        row = carray(pointer(load(base + shapes_at) + 8 * max_ndim * (sample * n_out + port), np.int64), ndim)
+        n_out, max_ndim = (
+            pointer(base + ports_at, np.int32)[0],
+            pointer(base + max_ndim_at, np.int32)[0],
+        )
+        row = carray(
+            pointer(load(base + shapes_at) + 8 * max_ndim * (sample * n_out + port), np.int64), ndim
+        )
         for d in range(ndim):
             row[d] = shape[d]
         carray(pointer(load(base + ndims_at), np.int32), n_out)[port] = ndim
@@ -278,14 +301,17 @@ def _set_shape(setup: Any, sample: Any, port: Any, shape: Any) -> Any:
 
 
 @overload(set_actual)
-def _set_actual(call: Any, sample: Any, port: Any, dim: Any, extent: Any) -> Any:
+def _set_actual(call, sample, port, dim, extent):
     dtype = _struct(call, "opabi_call")
     actual_at, ports_at = offset(dtype, "out_actual"), offset(dtype, "n_out")
     max_ndim_at = offset(dtype, "max_ndim")
 
-    def run(call: Any, sample: Any, port: Any, dim: Any, extent: Any) -> Any:
+    def run(call, sample, port, dim, extent):
         base = address(call)
-        n_out, max_ndim = pointer(base + ports_at, np.int32)[0], pointer(base + max_ndim_at, np.int32)[0]
+        n_out, max_ndim = (
+            pointer(base + ports_at, np.int32)[0],
+            pointer(base + max_ndim_at, np.int32)[0],
+        )
         at = load(base + actual_at) + 8 * (max_ndim * (sample * n_out + port) + dim)
         carray(pointer(at, np.int64), 1)[0] = extent
 
@@ -293,7 +319,7 @@ def _set_actual(call: Any, sample: Any, port: Any, dim: Any, extent: Any) -> Any
 
 
 @overload(fail, prefer_literal=True)
-def _fail(struct: Any, sample: Any, status: Any, message: Any) -> Any:
+def _fail(struct, sample, status, message):
     dtype = _struct(struct)
     if not isinstance(message, types.StringLiteral):
         raise TypingError("opabi.numba.fail: the message has to be a literal.")
@@ -301,7 +327,7 @@ def _fail(struct: Any, sample: Any, status: Any, message: Any) -> Any:
     text = np.frombuffer(message.literal_value.encode() + b"\0", np.uint8)
     length = len(text) - 1
 
-    def run(struct: Any, sample: Any, status: Any, message: Any) -> Any:
+    def run(struct, sample, status, message):
         base = address(struct)
         carray(pointer(load(base + where_at), np.int64), WHERE_SAMPLE + 1)[WHERE_SAMPLE] = sample
         room = load(base + cap_at)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions as they were written, before a conditional pipeline rewrote them.
 
-With ``enable_conditionals=True`` DALI rewrites the source of the pipeline function, and with it every
-function defined inside. Numba cannot compile the rewritten form, and need not: kernels branch on numbers,
-not on nodes of the graph. So the original is compiled anew from the user's file.
+With ``enable_conditionals=True`` DALI rewrites the source of the pipeline function, and with it
+every function defined inside. Numba cannot compile the rewritten form, and need not: kernels branch
+on numbers, not on nodes of the graph. So the original is compiled anew from the user's file.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ def is_rewritten(function: types.FunctionType) -> bool:
 def original(function: types.FunctionType) -> types.FunctionType:
     """The function before it was rewritten, with the same globals, defaults and closure cells.
 
-    To be called while the pipeline is being built: the map from rewritten to original lines is found in
-    the frames that build it. Raises OpabiTypeError where the original cannot be found.
+    To be called while the pipeline is being built: the map from rewritten to original lines is
+    found in the frames that build it. Raises OpabiTypeError where the original cannot be found.
     """
-    place = _place(function.__code__.co_filename, function.__code__.co_firstlineno)
-    code = None if place is None else _compile(function, *place)
+    code = _original_code(function)
     if code is None:
         raise OpabiTypeError(
-            f"kernel '{function.__name__}' is defined inside a pipeline with enable_conditionals=True, which "
-            "rewrites it, and its original was not found. Define it outside of the pipeline function."
+            f"kernel '{function.__name__}' is defined inside a pipeline with "
+            "enable_conditionals=True, which rewrites it, and its original was not found. Define "
+            "it outside of the pipeline function."
         )
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     missing = [name for name in code.co_freevars if name not in cells]
     if missing:
         raise OpabiTypeError(
-            f"kernel '{function.__name__}' is defined inside a pipeline with enable_conditionals=True, which "
-            f"hides its variable '{missing[0]}'. Define the kernel outside of the pipeline function."
+            f"kernel '{function.__name__}' is defined inside a pipeline with "
+            f"enable_conditionals=True, which hides its variable '{missing[0]}'. Define the kernel "
+            "outside of the pipeline function."
         )
     closure = tuple(cells[name] for name in code.co_freevars)
     restored = types.FunctionType(
@@ -50,28 +51,36 @@ def original(function: types.FunctionType) -> types.FunctionType:
     return restored
 
 
-def _place(filename: str, line: int) -> tuple[str, int] | None:
-    """The original file and line of a line of rewritten code."""
+def _original_code(function: types.FunctionType) -> types.CodeType | None:
+    rewritten = function.__code__
+    places = _places(rewritten.co_filename)
+    lines = sorted({line for _, _, line in rewritten.co_lines() if line is not None})
+    # Decorators that the rewriting added have no original: go on to the next line.
+    for line in range(rewritten.co_firstlineno, lines[-1] + 1):
+        if line in places:
+            return _compile(function, *places[line])
+    return None
+
+
+def _places(filename: str) -> dict[int, tuple[str, int]]:
+    """The original file and line of each line of a rewritten file."""
+    places: dict[int, tuple[str, int]] = {}
     frame = inspect.currentframe()
     while frame is not None:
         for value in frame.f_locals.values():
-            source_map = vars(value).get("ag_source_map") if inspect.isfunction(value) else None
-            found = _look_up(source_map, filename, line) if source_map else None
-            if found is not None:
-                return found
+            source_map: dict[Any, Any] = {}
+            if inspect.isfunction(value):
+                source_map = vars(value).get("ag_source_map", source_map)
+            for key, origin in source_map.items():
+                if key.filename == filename:
+                    places[key.lineno] = (origin.loc.filename, origin.loc.lineno)
         frame = frame.f_back
-    return None
-
-
-def _look_up(source_map: dict[Any, Any], filename: str, line: int) -> tuple[str, int] | None:
-    for key, origin in source_map.items():
-        if (key.filename, key.lineno) == (filename, line):
-            return origin.loc.filename, origin.loc.lineno
-    return None
+    return places
 
 
 def _compile(function: types.FunctionType, filename: str, line: int) -> types.CodeType | None:
-    """The code of the function that stands at ``line`` of the file: its own, of one of its decorators or
+    """The code of the function that stands at ``line`` of the file: its own, of one of its
+    decorators or
     of its ``def``."""
     try:
         tree = ast.parse("".join(linecache.getlines(filename)), filename)

@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """What went wrong, in words: exceptions of a kernel that runs, and of one that does not compile.
 
-Compiled code can tell that an exception was raised, but not which. So the run path only notes the sample
-and calls back; here, with Python's lock, the same compiled function runs once more on copies of that
-sample, and raises the exception as a Python object. Only failing samples pay for it.
+Compiled code can tell that an exception was raised, but not which. So the run path only notes the
+sample and calls back; here, with Python's lock, the same compiled function runs once more on copies
+of that sample, and raises the exception as a Python object. Only failing samples pay for it.
 """
 
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import re
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 
 from opabi import _abi
+from opabi.adapters.numba_function import Definition
+from opabi.adapters.numba_ports import Types
 from opabi.errors import OpabiTypeError
-from opabi.kernel import TensorType
 
-# The first that fits; the text then need not say the exception's name, unless it says more than the status.
+# The first that fits; the text then need not say the exception's name, unless it says more than the
+# status.
 _STATUS: tuple[tuple[type[BaseException], str, bool], ...] = (
     (NotImplementedError, "OPABI_ERROR_UNSUPPORTED", False),
     (MemoryError, "OPABI_ERROR_OUT_OF_MEMORY", False),
@@ -33,40 +35,19 @@ _STATUS: tuple[tuple[type[BaseException], str, bool], ...] = (
     (ArithmeticError, "OPABI_ERROR_VALUE", True),
 )
 _NOT_AGAIN = (
-    "the kernel raised an exception, but not when its sample was run once more to learn which. Its result "
-    "depends on more than its inputs and arguments."
+    "the kernel raised an exception, but not when its sample was run once more to learn which. Its "
+    "result depends on more than its inputs and arguments."
 )
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)
-
-
-@dataclasses.dataclass(frozen=True)
-class Types:
-    """The types of one specialization; outputs of no known dtype or rank do not get this far."""
-
-    inputs: tuple[TensorType, ...]
-    arguments: tuple[TensorType, ...]
-    outputs: tuple[TensorType, ...]
-
-    def __str__(self) -> str:
-        def listed(types: Sequence[TensorType]) -> str:
-            return ", ".join(f"{t.dtype} of rank {t.ndim}" for t in types) or "nothing"
-
-        text = f"{listed(self.inputs)} -> {listed(self.outputs)}"
-        return f"{text}, with arguments {listed(self.arguments)}" if self.arguments else text
 
 
 class Explainer:
     """The table that user_data points to: slot 0 explains a failed run, slot 1 a failed setup."""
 
-    def __init__(
-        self,
-        run: Callable[..., Any],
-        rule: Callable[..., Any] | None,
-        rule_arguments: Sequence[int],
-        scalars: Sequence[bool],
-    ) -> None:
-        self._run, self._rule = run, rule
-        self._rule_arguments, self._scalars = rule_arguments, scalars
+    def __init__(self, definition: Definition) -> None:
+        self._run = numba.njit(**definition.options)(definition.kernel.function)
+        self._rule = numba.njit(definition.rule.function) if definition.rule else None
+        self._rule_arguments, self._scalars = definition.rule_arguments, definition.scalars
         self._callbacks = [_CALLBACK(self._explain_run), _CALLBACK(self._explain_setup)]
         addresses = [ctypes.cast(callback, ctypes.c_void_p).value for callback in self._callbacks]
         self._table = (ctypes.c_int64 * 2)(*addresses)
@@ -79,7 +60,8 @@ class Explainer:
         def again(struct: Any) -> None:
             inputs = _tensors(struct, "inputs", "n_in", sample)
             arrays = [
-                array[()] if scalar else array for array, scalar in zip(inputs, self._scalars, strict=True)
+                array[()] if scalar else array
+                for array, scalar in zip(inputs, self._scalars, strict=True)
             ]
             outputs = [np.zeros_like(out) for out in _tensors(struct, "outputs", "n_out", sample)]
             self._run(*arrays, *outputs, *_arguments(struct, sample))
@@ -121,16 +103,23 @@ def _describe(error: BaseException) -> tuple[str, str]:
     if named or not text:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
-    place = next((f for f in reversed(frames) if Path(f.filename).parent != Path(__file__).parent), None)
+    place = next(
+        (f for f in reversed(frames) if Path(f.filename).parent != Path(__file__).parent), None
+    )
     return status, f"{text} ({Path(place.filename).name}, line {place.lineno})" if place else text
 
 
 def _c_string(text: str, room: int) -> np.ndarray:
-    cut = text.replace("\0", " ").encode("utf-8", "replace")[: room - 1].decode("utf-8", "ignore").encode()
+    cut = (
+        text.replace("\0", " ")
+        .encode("utf-8", "replace")[: room - 1]
+        .decode("utf-8", "ignore")
+        .encode()
+    )
     return np.frombuffer(cut.ljust(room, b"\0"), np.uint8)
 
 
-# ---- Reading the structs from Python --------------------------------------------------------------------
+# ---- Reading the structs from Python -------------------------------------------------------------
 
 
 def _view(at: int, dtype: np.dtype, count: int) -> np.ndarray:
@@ -148,7 +137,9 @@ def _rows(struct: Any, table: str, ports: str, sample: int) -> np.ndarray:
 
 def _shapes(struct: Any, table: str, ports: str, sample: int) -> list[tuple[int, ...]]:
     rows = _rows(struct, table, ports, sample)
-    return [tuple(_view(int(t["shape"]), np.dtype(np.int64), int(t["ndim"])).tolist()) for t in rows]
+    return [
+        tuple(_view(int(t["shape"]), np.dtype(np.int64), int(t["ndim"])).tolist()) for t in rows
+    ]
 
 
 def _tensors(struct: Any, table: str, ports: str, sample: int) -> list[np.ndarray]:
@@ -158,7 +149,11 @@ def _tensors(struct: Any, table: str, ports: str, sample: int) -> list[np.ndarra
     for row, shape in zip(rows, shapes, strict=True):
         code, bits = int(row["dtype"]) & 0xFF, int(row["dtype"]) >> 8 & 0xFF
         dtype = np.dtype(np.bool_ if code == 6 else f"{'iuf'[code]}{bits // 8}")
-        array = _view(int(row["data"]), dtype, int(np.prod(shape, dtype=np.int64))).reshape(shape).copy()
+        array = (
+            _view(int(row["data"]), dtype, int(np.prod(shape, dtype=np.int64)))
+            .reshape(shape)
+            .copy()
+        )
         array.flags.writeable = False
         arrays.append(array)
     return arrays
@@ -169,18 +164,22 @@ def _arguments(struct: Any, sample: int) -> list[Any]:
     return [array if array.ndim else array[()] for array in tensors]
 
 
-# ---- What does not compile ------------------------------------------------------------------------------
+# ---- What does not compile -----------------------------------------------------------------------
 
 
-def compile_error(name: str, types: Types, error: Exception, writes: Sequence[str] = ()) -> OpabiTypeError:
+def compile_error(
+    name: str, types: Types, error: Exception, writes: Sequence[str] = ()
+) -> OpabiTypeError:
     """The exception for a kernel that Numba refuses; ``writes``: the inputs it writes to."""
     if writes:
         listed = " and ".join(f"'{port}'" for port in writes)
         return OpabiTypeError(
-            f"kernel '{name}' writes to its input {listed}. Inputs are read-only, since other operators read "
-            f"the same data. Write to an output, or to a copy: {writes[0]}.copy()."
+            f"kernel '{name}' writes to its input {listed}. Inputs are read-only, since other "
+            f"operators read the same data. Write to an output, or to a copy: {writes[0]}.copy()."
         )
-    return OpabiTypeError(f"kernel '{name}' does not compile for {types}. Numba says:\n{_shorten(str(error))}")
+    return OpabiTypeError(
+        f"kernel '{name}' does not compile for {types}. Numba says:\n{_shorten(str(error))}"
+    )
 
 
 def _shorten(text: str) -> str:
@@ -189,7 +188,9 @@ def _shorten(text: str) -> str:
     lines: list[str] = []
     for line in text.splitlines():
         line = line.rstrip()
-        if line.lstrip().startswith(("Failed in nopython", "During: Pass", "This is not usually a problem")):
+        if line.lstrip().startswith(
+            ("Failed in nopython", "During: Pass", "This is not usually a problem")
+        ):
             continue
         if line or (lines and lines[-1]):
             lines.append(line)

@@ -15,6 +15,7 @@ import numpy as np
 from numba.extending import is_jitted
 
 from opabi.adapters import numba_autograph
+from opabi.adapters.numba_ports import Ports
 from opabi.errors import OpabiTypeError, OpabiValueError
 from opabi.kernel import MISSING, Argument, Kernel
 
@@ -40,21 +41,51 @@ class Source:
         return inspect.getdoc(self.function) or ""
 
 
+@dataclasses.dataclass(frozen=True)
+class Definition:
+    """All that the user gave: the kernel's function, its setup's if there is one, the ports of the
+    signature, the dtypes of outputs that it leaves open, and Numba's options."""
+
+    kernel: Source
+    rule: Source | None
+    ports: Ports
+    out_dtypes: Any
+    options: dict[str, Any]
+
+    @property
+    def scalars(self) -> list[bool]:
+        """Which inputs are passed as numbers: those that the signature writes without brackets."""
+        return [port.dims is None for port in self.ports.inputs]
+
+    @property
+    def rule_arguments(self) -> list[int]:
+        """The numbers of the kernel's arguments that setup takes."""
+        names = [argument.name for argument in self.kernel.arguments]
+        return [names.index(argument.name) for argument in self.rule.arguments] if self.rule else []
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return self.kernel.parameters[len(self.ports.inputs) :]
+
+
 def read(thing: Any, name: str | None = None, what: str = "kernel") -> Source:
-    """What ``thing`` says: a function, a jitted function, or a partial of one. Raises OpabiTypeError."""
-    given, thing, keywords, options = thing, *_unwrap(thing, what)
+    """What ``thing`` says: a function, a jitted one, or a partial. Raises OpabiTypeError."""
+    thing, keywords, options = _unwrap(thing, what)
     if numba_autograph.is_rewritten(thing):
         thing = numba_autograph.original(thing)
     if inspect.isgeneratorfunction(thing) or inspect.iscoroutinefunction(thing):
-        raise OpabiTypeError(f"{what} '{thing.__name__}' is a generator or coroutine; write a plain function.")
+        raise OpabiTypeError(
+            f"{what} '{thing.__name__}' is a generator or coroutine; write a plain function."
+        )
     name = name or thing.__name__
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+    if what == "kernel" and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise OpabiTypeError(f"{what}: {name!r} cannot be its name. Pass name='...', or use def.")
     parameters, named = _parameters(thing, f"{what} '{name}'")
     unknown = [key for key in keywords if key not in {p.name for p in named}]
     if unknown:
         raise OpabiTypeError(
-            f"{what} '{name}': the partial sets '{unknown[0]}', which is no parameter after the '*'."
+            f"{what} '{name}': the partial sets '{unknown[0]}', which is no parameter after the "
+            "'*'."
         )
     arguments = tuple(_argument(p, keywords, thing, f"{what} '{name}'") for p in named)
     return Source(name, _positional(thing), parameters, arguments, options)
@@ -66,7 +97,7 @@ def is_cfunc(thing: Any) -> bool:
 
 
 def dtype_name(value: Any) -> str | None:
-    """The name of an element type given as a string, a NumPy or Numba type or a Python class, or None."""
+    """The name of an element type: a string, a NumPy or Numba type, or a Python class; or None."""
     if isinstance(value, str):
         return value if value in DTYPES else None
     if isinstance(value, numba.types.Type):
@@ -91,7 +122,8 @@ def _unwrap(thing: Any, what: str) -> tuple[types.FunctionType, dict[str, Any], 
         function, keywords, options = _unwrap(thing.func, what)
         return function, {**keywords, **thing.keywords}, options
     if is_jitted(thing):
-        return thing.py_func, {}, _options(thing, what)
+        jitted: Any = thing
+        return jitted.py_func, {}, _options(jitted, what)
     if isinstance(thing, types.FunctionType):
         return thing, {}, {}
     raise OpabiTypeError(f"{what}: {_refusal(thing)}")
@@ -116,8 +148,8 @@ def _refusal(thing: Any) -> str:
         return "expected a function, found a cfunc."
     if isinstance(thing, types.MethodType):
         return (
-            f"'{thing.__name__}' is a bound method, whose self Numba cannot compile. Make it a function, "
-            "and what it needs of self named arguments."
+            f"'{thing.__name__}' is a bound method, whose self Numba cannot compile. Make it a "
+            "function, and what it needs of self named arguments."
         )
     if isinstance(thing, type):
         return f"'{thing.__name__}' is a class. Write a function that takes inputs and outputs."
@@ -131,8 +163,9 @@ def _refusal(thing: Any) -> str:
         return "it is a CUDA function. This adapter is for the CPU."
     if callable(thing):
         return (
-            f"expected a function, found a {kind.__name__}, which is callable but no function that Numba "
-            "can compile. Write a function; what the object holds can be named arguments or globals."
+            f"expected a function, found a {kind.__name__}, which is callable but no function that "
+            "Numba can compile. Write a function; what the object holds can be named arguments or "
+            "globals."
         )
     return f"expected a function, found a {kind.__name__}."
 
@@ -145,15 +178,17 @@ def _parameters(
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
             raise OpabiTypeError(
-                f"{what}: '{stars}{parameter.name}' does not say which ports or arguments there are. Write "
-                "one parameter for each, inputs first, outputs last, arguments after a '*'."
+                f"{what}: '{stars}{parameter.name}' does not say which ports or arguments there "
+                "are. Write one parameter for each, inputs first, outputs last, arguments after a "
+                "'*'."
             )
         if parameter.kind is parameter.KEYWORD_ONLY:
             named.append(parameter)
         elif parameter.default is not parameter.empty:
             raise OpabiTypeError(
-                f"{what}: '{parameter.name}' has a default, but stands where inputs and outputs stand. Put "
-                f"named arguments after a '*': (..., *, {parameter.name}={parameter.default!r})."
+                f"{what}: '{parameter.name}' has a default, but stands where inputs and outputs "
+                "stand. Put named arguments after a '*': (..., *, "
+                f"{parameter.name}={parameter.default!r})."
             )
         else:
             ports.append(parameter.name)
@@ -190,8 +225,9 @@ def _annotation(
     if dtype is not None:
         return dtype, 0
     raise OpabiTypeError(
-        f"{what}: the annotation {parameter.annotation!r} of '{parameter.name}' is no type of an argument. "
-        f"Write a dtype ({', '.join(DTYPES)}), str, or an array such as 'float32[:, :]' or 'float32[...]'."
+        f"{what}: the annotation {parameter.annotation!r} of '{parameter.name}' is no type of an "
+        f"argument. Write a dtype ({', '.join(DTYPES)}), str, or an array such as 'float32[:, :]' "
+        "or 'float32[...]'."
     )
 
 
@@ -207,14 +243,18 @@ def _evaluate(annotation: Any, function: types.FunctionType) -> Any:
 
 
 def _positional(function: types.FunctionType) -> types.FunctionType:
-    """The same function with its keyword-only parameters positional, which is how Numba passes them."""
+    """The same function with its keyword-only parameters positional, as Numba passes them."""
     code = function.__code__
     if not code.co_kwonlyargcount and not function.__defaults__:
         return function
     code = code.replace(
-        co_argcount=code.co_argcount + code.co_kwonlyargcount, co_posonlyargcount=0, co_kwonlyargcount=0
+        co_argcount=code.co_argcount + code.co_kwonlyargcount,
+        co_posonlyargcount=0,
+        co_kwonlyargcount=0,
     )
-    copy = types.FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
+    copy = types.FunctionType(
+        code, function.__globals__, function.__name__, None, function.__closure__
+    )
     copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
     copy.__doc__ = function.__doc__
     return copy
@@ -227,9 +267,9 @@ def check_count(source: Source, n_in: int, n_out: int) -> None:
         return
     names = ", ".join(source.parameters) or "none"
     raise OpabiTypeError(
-        f"kernel '{source.name}': the signature has {n_in} inputs and {n_out} outputs, so the function takes "
-        f"{n_in + n_out} positional parameters, inputs first, outputs last. Found {found}: {names}. Named "
-        "arguments go after a '*'."
+        f"kernel '{source.name}': the signature has {n_in} input{'s' * (n_in != 1)} and {n_out} "
+        f"output{'s' * (n_out != 1)}, so the function takes {n_in + n_out} by position, inputs "
+        f"first, outputs last. Found {found}: {names}. Named arguments go after a '*'."
     )
 
 
@@ -237,5 +277,7 @@ def one_dtype(value: Any, what: str) -> str:
     """The name of an element type. Raises OpabiValueError that lists those there are."""
     name = dtype_name(value)
     if name is None:
-        raise OpabiValueError(f"{what}: {value!r} is no element type. Write one of {', '.join(DTYPES)}.")
+        raise OpabiValueError(
+            f"{what}: {value!r} is no element type. Write one of {', '.join(DTYPES)}."
+        )
     return name

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ports of a signature as the Numba adapter needs them: names, types, and what is left open.
 
-The core parses and checks signatures. This reads one that it accepts, or returns None: the caller then
-hands the text to the core, whose message is the better one.
+The core parses and checks signatures. This reads one that it accepts, or returns None: the caller
+then hands the text to the core, whose message is the better one.
 """
 
 from __future__ import annotations
@@ -75,11 +75,30 @@ class Ports:
         ports = [*self.inputs, *self.outputs]
         taken = {port.name for port in ports}
         texts = [
-            port.text if port.name or name in taken or not name.isascii() else f"{name}: {port.text}"
+            port.text
+            if port.name or name in taken or not name.isascii()
+            else f"{name}: {port.text}"
             for port, name in zip(ports, names, strict=True)
         ]
         inputs, outputs = texts[: len(self.inputs)], texts[len(self.inputs) :]
         return f"{', '.join(inputs)} -> {', '.join(outputs)}".strip()
+
+
+@dataclasses.dataclass(frozen=True)
+class Types:
+    """The types that one compilation is for."""
+
+    inputs: tuple[TensorType, ...]
+    arguments: tuple[TensorType, ...]
+    outputs: tuple[OutputType, ...]
+
+    def __str__(self) -> str:
+        text = f"{_listed(self.inputs)} -> {_listed(self.outputs)}"
+        return f"{text}, with arguments {_listed(self.arguments)}" if self.arguments else text
+
+
+def _listed(types: Sequence[TensorType | OutputType]) -> str:
+    return ", ".join(f"{t.dtype} of rank {t.ndim}" for t in types) or "nothing"
 
 
 def read(signature: str) -> Ports | None:
@@ -104,7 +123,7 @@ def _side(text: str) -> tuple[Port, ...] | None:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between the commas that stand outside of all brackets, without blanks around them."""
+    """The parts between the commas that stand outside of all brackets, without outer blanks."""
     parts, depth, begin = [], 0, 0
     for at, char in enumerate(text):
         depth += (char in "[(") - (char in "])")

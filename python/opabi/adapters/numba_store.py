@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled kernels on disk, one file for each kernel and combination of types.
 
-Numba's own cache is not used, for two reasons that were measured. Code that two processes cached under
-one function name can clash when a third loads both: it then runs the wrong one, silently (numba#10486).
-And before it looks for anything it loads all of Numba's type and lowering tables, half a second. Here the
-machine code of each kernel lies in an object file of its own, made from the LLVM text that
+Numba's own cache is not used, for two reasons that were measured. Code that two processes cached
+under one function name can clash when a third loads both: it then runs the wrong one, silently
+(numba#10486). And before it looks for anything it loads all of Numba's type and lowering tables,
+half a second. Here the machine code of each kernel lies in an object file of its own, made from the
+LLVM text that
 ``CFunc.inspect_llvm`` gives, and is loaded by llvmlite with its names apart from all others.
 
-A file's name has the digest of everything that the code depends on, so what is found is never stale. It
-appears by a rename, complete or not at all; processes that write it at once write the same.
+A file's name has the digest of everything that the code depends on, so what is found is never
+stale. It appears by a rename, complete or not at all; processes that write it at once write the
+same.
 """
 
 from __future__ import annotations
@@ -31,13 +33,24 @@ from llvmlite import ir
 
 _MAGIC = b"opabi numba 1\n"
 _ENTRY = "cfunc."  # how Numba begins the names of the functions that C can call
-# Numba's reference counting calls these at zero. Code without any allocation never gets there, but names
-# them; it then need not wait for Numba's runtime.
+# Numba's reference counting calls these at zero. Code without any allocation never gets there, but
+# names them; it then need not wait for Numba's runtime.
 _FREES = frozenset({"NRT_MemInfo_call_dtor", "NRT_Free"})
 _engines: list[Any] = []  # they own the code, which lives as long as the process
 
 
-def compile_object(text: str) -> bytes | None:
+def compile_objects(texts: Mapping[str, str]) -> dict[str, bytes] | None:
+    """Machine code from the LLVM texts of cfuncs, or None if one cannot leave this process."""
+    objects = {}
+    for name, text in texts.items():
+        code = _compile_object(text)
+        if code is None:
+            return None
+        objects[name] = code
+    return objects
+
+
+def _compile_object(text: str) -> bytes | None:
     """Machine code from the LLVM text of a cfunc, or None if it holds addresses of this process."""
     if "numba.dynamic.globals" in text or re.search(r"inttoptr \(i64 \d{5,}", text):
         return None
@@ -69,8 +82,8 @@ def load_object(code: bytes) -> int | None:
     return int(engine.get_function_address(entry))
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, bytes]] | None:
-    """The facts and objects that ``write`` stored, or None if there is no whole file."""
+def read(path: Path) -> dict[str, bytes] | None:
+    """The objects that ``write`` stored, or None if there is no whole file."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -79,24 +92,22 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, bytes]] | None:
     if not data.startswith(_MAGIC) or head != hashlib.sha256(rest).hexdigest().encode():
         return None
     line, _, body = rest.partition(b"\n")
-    stored = json.loads(line)
     objects, begin = {}, 0
-    for name, size in stored["objects"].items():
+    for name, size in json.loads(line).items():
         objects[name] = body[begin : begin + size]
         begin += size
-    return stored["facts"], objects
+    return objects
 
 
-def write(path: Path, facts: Mapping[str, Any], objects: Mapping[str, bytes]) -> None:
-    """Stores them; a folder that cannot be written is no error, the code is then compiled each time."""
-    line = json.dumps({"facts": facts, "objects": {name: len(code) for name, code in objects.items()}})
+def write(path: Path, objects: Mapping[str, bytes]) -> None:
+    """Stores them. A folder that cannot be written is no error: the code is then compiled anew."""
+    line = json.dumps({name: len(code) for name, code in objects.items()})
     rest = line.encode() + b"\n" + b"".join(objects.values())
-    data = _MAGIC + hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".new")
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            file.write(_MAGIC + hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
         os.replace(temporary, path)
 
 
@@ -108,7 +119,11 @@ def folder() -> Path:
 
 def machine() -> tuple[str, str, str]:
     """What the code is made for."""
-    return llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    return (
+        llvm.get_process_triple(),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+    )
 
 
 def _target_machine() -> Any:
@@ -117,7 +132,9 @@ def _target_machine() -> Any:
     _, cpu, features = machine()
     target = llvm.Target.from_default_triple()
     # "large": the code may lie anywhere, far from the functions it calls.
-    return target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="static", codemodel="large")
+    return target.create_target_machine(
+        cpu=cpu, features=features, opt=3, reloc="static", codemodel="large"
+    )
 
 
 def _no_ops(names: set[str]) -> str:
@@ -134,7 +151,7 @@ def _all_known(names: list[str]) -> bool:
 
 @functools.cache
 def _make_helpers_known() -> None:
-    """A dispatcher's first making tells LLVM where Numba's helper functions are; it compiles nothing."""
+    """The first dispatcher made tells LLVM where Numba's helpers are; it compiles nothing."""
     import numba
 
     numba.njit(lambda: None)
@@ -149,10 +166,12 @@ def _start_runtime() -> None:
 
 
 def _symbols(elf: bytes) -> Iterator[tuple[str, bool]]:
-    """The names in the symbol table of a 64-bit little-endian ELF object, and whether it defines them."""
+    """The names in the symbol table of a 64-bit ELF object, and whether it defines them."""
     (sections_at,) = struct.unpack_from("<Q", elf, 0x28)
     size, count, _ = struct.unpack_from("<HHH", elf, 0x3A)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", elf, sections_at + i * size) for i in range(count)]
+    sections = [
+        struct.unpack_from("<IIQQQQIIQQ", elf, sections_at + i * size) for i in range(count)
+    ]
     for _, kind, _, _, at, length, link, *_ in sections:
         if kind != 2:  # SHT_SYMTAB
             continue
