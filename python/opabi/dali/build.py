@@ -79,19 +79,21 @@ def native_root() -> Path:
     raise OpabiRuntimeError(f"the C++ sources of opabi are missing beside {package}: install it anew.")
 
 
+def plan(dali: Dali) -> tuple[str, Path]:
+    """Where the plugin for ``dali`` is or will be, after "prebuilt", "cached" or "to be built"."""
+    prebuilt = Path(__file__).parent / "prebuilt" / dali.version / PLUGIN
+    if prebuilt.is_file():
+        return "prebuilt", prebuilt
+    root = native_root()
+    target = _cache() / f"dali-{dali.version}-{_key(dali, find_compiler(), root, _sources(root))}" / PLUGIN
+    return "cached" if target.is_file() else "to be built", target
+
+
 def plugin_path() -> Path:
     """The plugin for the DALI that is installed: prebuilt, from the cache, or built now."""
     dali = find_dali()
-    prebuilt = Path(__file__).parent / "prebuilt" / dali.version / PLUGIN
-    return prebuilt if prebuilt.is_file() else _built(dali)
-
-
-def _built(dali: Dali) -> Path:
-    root = native_root()
-    sources = _sources(root)
-    compiler = find_compiler()
-    target = _cache() / f"dali-{dali.version}-{_key(dali, compiler, root, sources)}" / PLUGIN
-    if target.is_file():
+    state, target = plan(dali)
+    if state != "to be built":
         return target
     import filelock
 
@@ -99,7 +101,7 @@ def _built(dali: Dali) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(target.parent / "lock"):
             if not target.is_file():
-                build(dali, compiler, target)
+                build(dali, find_compiler(), target)
     except OSError as error:
         raise OpabiRuntimeError(
             f"opabi cannot write its cache {target.parent}: {error}. Set XDG_CACHE_HOME to a directory of yours."
