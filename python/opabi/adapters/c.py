@@ -241,5 +241,7 @@ def _type_name(value: object) -> str:
     )
 
 
-for _entry in (load, compile, function):  # conditional pipelines call them as they are, instead of rewriting them
-    _entry.autograph_info__ = None  # type: ignore[attr-defined]
+# Conditional pipelines call these as they are, instead of rewriting them.
+_entry: Any
+for _entry in (load, compile, function):
+    _entry.autograph_info__ = None

@@ -18,7 +18,7 @@ from opabi.kernel import MISSING, Kernel
 _DEVICES = {"cpu": "cpu", "cuda": "gpu"}
 
 
-@do_not_convert  # type: ignore[untyped-decorator]
+@do_not_convert
 def add_operator(
     kernel: Kernel, inputs: Sequence[Any], arguments: Mapping[str, Any], *, checked: bool = False
 ) -> DataNode | tuple[DataNode, ...] | None:
