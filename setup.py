@@ -1,5 +1,7 @@
 """Calls CMake for opabi._core; everything else is in pyproject.toml and CMakeLists.txt."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +33,8 @@ class CMakeBuild(build_ext):
         # An editable install reads headers and sources from the checkout: it takes the module alone.
         what = ["--component", "module"] if self.editable_mode else []
         subprocess.run(["cmake", "--install", str(build), *what], check=True)
+        if prebuilt := os.environ.get("OPABI_PREBUILT"):  # see tools/wheel.py
+            shutil.copytree(prebuilt, target / "dali" / "prebuilt", dirs_exist_ok=True)
 
     @staticmethod
     def pybind11_dir() -> str:

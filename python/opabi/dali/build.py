@@ -53,21 +53,26 @@ def find_dali() -> Dali:
             "DALI is not installed, and a kernel met a pipeline. Install it with "
             "'pip install nvidia-dali-cuda120' (or -cuda130); it runs on machines without a GPU too."
         )
-    text = Path(spec.origin).read_text(encoding="utf-8")
-    fields = {
-        name: found.group(1)
-        for name in ("__version__", "__git_sha__")
-        if (found := re.search(rf"^{name}\s*=\s*'([^']*)'", text, re.MULTILINE))
-    }
-    if "__version__" not in fields:
-        raise OpabiRuntimeError(f"{spec.origin} does not state DALI's version: is the installation complete?")
-    dali = Dali(Path(spec.origin).parent, fields["__version__"], fields.get("__git_sha__", ""))
+    dali = read_dali(Path(spec.origin))
     if dali.release < OLDEST:
         raise OpabiRuntimeError(
             f"opabi's operator needs DALI {OLDEST[0]}.{OLDEST[1]} or later, found {dali.version}. "
             "Upgrade with 'pip install -U nvidia-dali-cuda120' (or -cuda130). Eager calls do not need DALI."
         )
     return dali
+
+
+def read_dali(init: Path) -> Dali:
+    """What the file ``nvidia/dali/__init__.py`` of a DALI says."""
+    text = init.read_text(encoding="utf-8")
+    fields = {
+        name: found.group(1)
+        for name in ("__version__", "__git_sha__")
+        if (found := re.search(rf"^{name}\s*=\s*'([^']*)'", text, re.MULTILINE))
+    }
+    if "__version__" not in fields:
+        raise OpabiRuntimeError(f"{init} does not state DALI's version: is the installation complete?")
+    return Dali(init.parent, fields["__version__"], fields.get("__git_sha__", ""))
 
 
 def native_root() -> Path:
