@@ -87,6 +87,10 @@ class Engine {
   }
   const void *data(int64_t sample, int port) const { return outputs_.at(sample, port).data; }
 
+  /// The state of an instance for a checkpoint. Throws Error, also where the kernel has no save.
+  std::string SaveState() const;
+  void RestoreState(const std::string &state);
+
  private:
   struct Worker;  // what one thread has for its calls: scratch, error buffer, failure
 

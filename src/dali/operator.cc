@@ -64,20 +64,34 @@ std::shared_ptr<Kernel> FindKernel(const dali::OpSpec &spec) {
 }
 
 std::unique_ptr<dali::OperatorBase> MakeCall(const dali::OpSpec &spec) {
-  using Stateless = CallOperator<dali::StatelessOperator<dali::CPUBackend>>;
-  using Stateful = CallOperator<dali::Operator<dali::CPUBackend>>;
-  if (Translated([&] { return FindKernel(spec)->has_instance(); })) return std::make_unique<Stateful>(spec);
-  return std::make_unique<Stateless>(spec);
+  std::shared_ptr<Kernel> kernel = Translated([&] { return FindKernel(spec); });
+  if (kernel->has_instance()) return std::make_unique<StatefulCall>(spec, std::move(kernel));
+  return std::make_unique<StatelessCall>(spec, std::move(kernel));
 }
 
-Call::Call(const dali::OpSpec &spec)
+void StatefulCall::SaveState(dali::OpCheckpoint &checkpoint, dali::AccessOrder) {
+  checkpoint.MutableCheckpointState() = call_.SaveState();
+}
+
+void StatefulCall::RestoreState(const dali::OpCheckpoint &checkpoint) {
+  call_.RestoreState(checkpoint.CheckpointState<std::string>());
+}
+
+std::string StatefulCall::SerializeCheckpoint(const dali::OpCheckpoint &checkpoint) const {
+  return checkpoint.CheckpointState<std::string>();
+}
+
+void StatefulCall::DeserializeCheckpoint(dali::OpCheckpoint &checkpoint, const std::string &data) const {
+  checkpoint.MutableCheckpointState() = data;
+}
+
+Call::Call(const dali::OpSpec &spec, std::shared_ptr<Kernel> kernel)
     : n_workers_(spec.GetArgument<int>("num_threads")), max_batch_(spec.GetArgument<int>("max_batch_size")) {
   Translated([&] {
     EngineOptions options;
     options.checked = spec.GetArgument<bool>("checked");
     options.max_batch = max_batch_;
     options.n_workers = n_workers_;
-    std::shared_ptr<Kernel> kernel = FindKernel(spec);
     if (kernel->descriptor().device_type != OPABI_CPU) {
       throw Error(Kind::kType, "OPABI-H-002",
                   "kernel '" + kernel->name() + "' works on the GPU, this operator on the CPU.");
@@ -212,6 +226,14 @@ void Call::Run(dali::Workspace &workspace) {
       workspace.Output<dali::CPUBackend>(port).SetLayout(engine_->output(port).layout);
     }
   });
+}
+
+std::string Call::SaveState() const {
+  return Translated([&] { return engine_->SaveState(); });
+}
+
+void Call::RestoreState(const std::string &state) {
+  Translated([&] { engine_->RestoreState(state); });
 }
 
 void Call::Allocate(dali::Workspace &workspace) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/engine.h"
+#include "dali/pipeline/operator/checkpointing/op_checkpoint.h"
 #include "dali/pipeline/operator/checkpointing/stateless_operator.h"
 #include "dali/pipeline/operator/operator.h"
 #include "dali/spec.h"
@@ -18,11 +19,14 @@ namespace opabi {
 /// each argument that is given per sample. Throws what DALI turns into Python's ValueError, TypeError, IndexError and RuntimeError.
 class Call {
  public:
-  explicit Call(const dali::OpSpec &spec);
+  Call(const dali::OpSpec &spec, std::shared_ptr<Kernel> kernel);
 
   /// True if the executor shall allocate the outputs: all sizes are known before the kernel runs.
   bool Setup(std::vector<dali::OutputDesc> &outputs, const dali::Workspace &workspace);
   void Run(dali::Workspace &workspace);
+
+  std::string SaveState() const;
+  void RestoreState(const std::string &state);
 
  private:
   void CheckCounts(const dali::OpSpec &spec) const;
@@ -45,11 +49,11 @@ class Call {
   dali::TensorListShape<> shape_;
 };
 
-/// The class that DALI sees. `Base` decides on checkpoints.
+/// What DALI sees. `Base` decides on checkpoints.
 template <typename Base>
-class CallOperator final : public Base {
+class CallOperator : public Base {
  public:
-  explicit CallOperator(const dali::OpSpec &spec) : Base(spec), call_(spec) {}
+  CallOperator(const dali::OpSpec &spec, std::shared_ptr<Kernel> kernel) : Base(spec), call_(spec, std::move(kernel)) {}
 
  protected:
   bool SetupImpl(std::vector<dali::OutputDesc> &outputs, const dali::Workspace &workspace) override {
@@ -58,14 +62,26 @@ class CallOperator final : public Base {
   using Base::RunImpl;
   void RunImpl(dali::Workspace &workspace) override { call_.Run(workspace); }
 
- private:
   Call call_;
+};
+
+/// For kernels without an instance.
+using StatelessCall = CallOperator<dali::StatelessOperator<dali::CPUBackend>>;
+
+/// For kernels with an instance, which is saved and restored by the kernel's own functions.
+class StatefulCall final : public CallOperator<dali::Operator<dali::CPUBackend>> {
+ public:
+  using CallOperator::CallOperator;
+  void SaveState(dali::OpCheckpoint &checkpoint, dali::AccessOrder order) override;
+  void RestoreState(const dali::OpCheckpoint &checkpoint) override;
+  std::string SerializeCheckpoint(const dali::OpCheckpoint &checkpoint) const override;
+  void DeserializeCheckpoint(dali::OpCheckpoint &checkpoint, const std::string &data) const override;
 };
 
 /// The kernel that a definition names: by handle, or by library and symbol. Throws Error.
 std::shared_ptr<Kernel> FindKernel(const dali::OpSpec &spec);
 
-/// The operator of the class that suits the kernel: checkpoints need hooks where it has state of its own.
+/// The operator of the class that suits the kernel.
 std::unique_ptr<dali::OperatorBase> MakeCall(const dali::OpSpec &spec);
 
 }  // namespace opabi

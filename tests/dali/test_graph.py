@@ -207,6 +207,43 @@ def test_kernel_with_state_counts_for_each_operator_alone(c_kernels: Any) -> Non
         assert [int(n) for n in output] == [3, 4, 5]
 
 
+def counting(kernel: Any, checkpoint: bytes | None = None) -> Any:
+    @pipeline_def(batch_size=100, num_threads=2, device_id=None, enable_checkpointing=True, seed=3)
+    def define() -> Any:
+        return kernel(fn.random.uniform(range=(0, 1)))
+
+    pipeline = define(checkpoint=checkpoint)
+    pipeline.build()
+    return pipeline
+
+
+def test_kernel_with_state_goes_on_after_a_checkpoint(c_kernels: Any) -> None:
+    pipeline = counting(c_kernels.counter)
+    for _ in range(2):
+        pipeline.run()
+    restored = counting(c_kernels.counter, pipeline.checkpoint())  # 200 is a byte that is no UTF-8
+    assert [int(n) for n in samples(restored.run()[0])] == list(range(200, 300))
+
+
+def test_kernel_with_state_and_no_save_is_refused_in_a_checkpoint() -> None:
+    kernel = opabi.c.compile(NO_SAVE, language="c", name="no_save").counted
+    with pytest.raises(RuntimeError, match="kernel 'no_save.counted' keeps state and has no save"):
+        counting(kernel).run()
+
+
+NO_SAVE = """
+#include <opabi/opabi.h>
+static int32_t create(const opabi_create *create) { return create->n_workers > 0 ? OPABI_OK : OPABI_ERROR_ABI; }
+static void destroy(void *user_data, void *instance) { (void)user_data, (void)instance; }
+static int32_t counted(const opabi_call *call) {
+  for (int64_t s = 0; s < call->n_samples; s++) *(float *)call->outputs[s].data = 1;
+  return OPABI_OK;
+}
+OPABI_KERNEL(counted, "float32 -> float32", .create = create, .destroy = destroy);
+OPABI_LIBRARY("no_save", "1", &counted_kernel)
+"""
+
+
 # ---- Lifetimes
 
 
