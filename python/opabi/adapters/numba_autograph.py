@@ -34,21 +34,41 @@ def original(function: types.FunctionType) -> types.FunctionType:
             "enable_conditionals=True, which rewrites it, and its original was not found. Define "
             "it outside of the pipeline function."
         )
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    missing = [name for name in code.co_freevars if name not in cells]
-    if missing:
-        raise OpabiTypeError(
-            f"kernel '{function.__name__}' is defined inside a pipeline with "
-            f"enable_conditionals=True, which hides its variable '{missing[0]}'. Define the kernel "
-            "outside of the pipeline function."
-        )
-    closure = tuple(cells[name] for name in code.co_freevars)
     restored = types.FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, closure
+        code,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        _closure(function, code.co_freevars),
     )
     restored.__kwdefaults__ = function.__kwdefaults__
     restored.__annotations__ = dict(function.__annotations__)
     return restored
+
+
+def _closure(function: types.FunctionType, names: tuple[str, ...]) -> tuple[types.CellType, ...]:
+    """The cells of these variables, which the rewritten function has too."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    what = f"kernel '{function.__name__}' is in a pipeline with enable_conditionals=True, which"
+    for name in names:
+        if name not in cells:
+            raise OpabiTypeError(
+                f"{what} hides its variable '{name}'. Define it outside of the pipeline function."
+            )
+        helper = getattr(_content(cells[name]), "py_func", None)
+        if inspect.isfunction(helper) and is_rewritten(helper):
+            raise OpabiTypeError(
+                f"{what} rewrites '{name}', a jitted function that it uses. Define it outside "
+                "of the pipeline function."
+            )
+    return tuple(cells[name] for name in names)
+
+
+def _content(cell: types.CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not set yet
+        return None
 
 
 def _original_code(function: types.FunctionType) -> types.CodeType | None:
