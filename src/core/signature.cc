@@ -25,6 +25,7 @@
 //   OPABI-S-020  A layout MUST have one character for each dimension; beside an ellipsis, at least one
 //                for each other dimension.
 //   OPABI-S-021  An extent of constants alone MUST NOT be negative.
+//   OPABI-S-022  "...?" MUST stand alone in its port.
 //
 // What arrives is the caller's duty, checked for each batch or sample by every host:
 //

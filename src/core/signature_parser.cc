@@ -170,6 +170,7 @@ void SignatureParser::ParseDims(Port *port) {
   do {
     const size_t begin = Next();
     const bool ellipsis = LooksAt("..."), second = port->ellipsis_at() >= 0;
+    if (port->open_rank()) FailAccompanied(begin);
     if (ellipsis && second) {
       Fail("OPABI-S-011", begin,
            "expected at most one ellipsis in a port, found another; name the other extents");
@@ -180,11 +181,18 @@ void SignatureParser::ParseDims(Port *port) {
     port->dims.emplace_back();
     ParseDim(&port->dims.back());
     port->dims.back().text = TextFrom(begin);
+    if (port->open_rank() && port->dims.size() > 1) FailAccompanied(begin);
   } while (Take(","));
   if (!Take("]")) {
     FailExpected("OPABI-S-004", "',' or ']' after an extent",
                  "separate extents by ',' and join the parts of one by + - * //");
   }
+}
+
+void SignatureParser::FailAccompanied(size_t at) const {
+  Fail("OPABI-S-022", at,
+       "expected '...?' to stand alone, found another extent beside it; setup gives the whole shape, so write '...?' or one '?' "
+       "for each extent");
 }
 
 void SignatureParser::ParseDim(Dim *dim) {

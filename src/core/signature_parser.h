@@ -25,6 +25,7 @@ class SignatureParser : Scanner {
   void ParsePortName(Port *port);
   void ParseType(Port *port);
   void ParseDims(Port *port);
+  [[noreturn]] void FailAccompanied(size_t at) const;
   void ParseDim(Dim *dim);
   void ParseEllipsis(Dim *dim, size_t begin);
   void ParseLayout(Port *port);

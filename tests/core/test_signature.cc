@@ -116,11 +116,11 @@ TEST_CASE("test_parse_dims_have_kinds") {
 }
 
 TEST_CASE("test_port_says_whether_it_is_open_or_bounded") {
-  const Signature signature = Parse("T[h,...] -> T[h,...], T[2,... ?], T[<=h], T");
+  const Signature signature = Parse("T[h,...] -> T[h,...], T[... ?], T[<=h], T");
   CHECK(signature.inputs()[0].ellipsis_at() == 1);
   CHECK(!signature.outputs()[0].open_rank());
   CHECK(signature.outputs()[1].open_rank());
-  CHECK(signature.outputs()[1].ellipsis_at() == 1);
+  CHECK(signature.outputs()[1].ellipsis_at() == 0);
   CHECK(signature.outputs()[2].bounded());
   CHECK(!signature.outputs()[1].bounded());
   CHECK(signature.outputs()[3].ellipsis_at() == -1);
@@ -251,7 +251,12 @@ TEST_CASE("test_parse_open_or_bounded_input_fails") {
 TEST_CASE("test_parse_second_ellipsis_in_a_port_fails") {
   CheckFails("OPABI-S-011", "T[...,...] -> T", "...] -> T");
   CheckFails("OPABI-S-011", "T[...a,h,...b] -> T", "...b] -> T");
-  CheckFails("OPABI-S-011", "T[...] -> T[...?,...]", "...]");
+}
+
+TEST_CASE("test_parse_open_rank_beside_an_extent_fails") {  // OPABI-S-022
+  CheckFails("OPABI-S-022", "T[h] -> T[h,...?]", "...?]");
+  CheckFails("OPABI-S-022", "T[h] -> T[...?,h]", "h]");
+  CheckFails("OPABI-S-022", "T[...] -> T[...?,...]", "...]");
 }
 
 TEST_CASE("test_parse_ellipsis_without_input_fails") {
@@ -319,7 +324,7 @@ TEST_CASE("test_parse_layout_that_does_not_fit_the_dimensions_fails") {
   CheckFails("OPABI-S-020", "T[h,w]@HWC -> T", "HWC -> T", "length 2, found 3");
   CheckFails("OPABI-S-020", "T@H -> T", "H -> T", "length 0, found 1");
   CheckFails("OPABI-S-020", "T[h,...,c]@H -> T", "H -> T", "length 2 or more, found 1");
-  CheckFails("OPABI-S-020", "T[h] -> T[h,?,...?]@H", "H");
+  CheckFails("OPABI-S-020", "T[h,...] -> T[h,?,...]@H", "H");
   CHECK(Parse("T[h,...]@HWC -> T[...?]@ABC").outputs()[0].layout == "ABC");
 }
 
