@@ -49,10 +49,12 @@ std::shared_ptr<Kernel> FindHandle(int64_t handle) {
   std::lock_guard<std::mutex> lock(handles.mutex);
   const auto found = handles.kernels.find(handle);
   if (found != handles.kernels.end()) return found->second;
-  throw Error(Kind::kValue, "",
-              "opabi.call: no kernel of this process has the handle " + std::to_string(handle) +
-                  ". A kernel that was made from a function or an address lives in its own process only. Build a "
-                  "shared library of it and call the kernel that opabi.load() returns: that one travels.");
+  throw Error(
+      Kind::kValue, "",
+      "opabi.call: no kernel of this process has the handle " + std::to_string(handle) +
+          ". A kernel that was made from a function or an address lives in its own process only. "
+          "Build a "
+          "shared library of it and call the kernel that opabi.load() returns: that one travels.");
 }
 
 }  // namespace opabi

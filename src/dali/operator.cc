@@ -15,8 +15,9 @@
 namespace opabi {
 namespace {
 
-constexpr uint32_t kFromDali[] = {OPABI_UINT8, OPABI_UINT16, OPABI_UINT32,  OPABI_UINT64,  OPABI_INT8,    OPABI_INT16,
-                                  OPABI_INT32, OPABI_INT64,  OPABI_FLOAT16, OPABI_FLOAT32, OPABI_FLOAT64, OPABI_BOOL};
+constexpr uint32_t kFromDali[] = {OPABI_UINT8,   OPABI_UINT16,  OPABI_UINT32,  OPABI_UINT64,
+                                  OPABI_INT8,    OPABI_INT16,   OPABI_INT32,   OPABI_INT64,
+                                  OPABI_FLOAT16, OPABI_FLOAT32, OPABI_FLOAT64, OPABI_BOOL};
 constexpr int kDaliTypes = sizeof kFromDali / sizeof kFromDali[0];
 static_assert(DALI_UINT8 == 0 && DALI_BOOL == kDaliTypes - 1, "the table follows DALI's order");
 
@@ -58,7 +59,8 @@ std::shared_ptr<Kernel> FindKernel(const dali::OpSpec &spec) {
   const auto handle = spec.GetArgument<int64_t>("handle");
   const auto library = spec.GetArgument<std::string>("library");
   if ((handle != 0) == !library.empty()) {
-    throw Error(Kind::kValue, "", "opabi.call: expected either a handle, or a library and a symbol.");
+    throw Error(Kind::kValue, "",
+                "opabi.call: expected either a handle, or a library and a symbol.");
   }
   return handle ? FindHandle(handle) : OpenKernel(library, spec.GetArgument<std::string>("symbol"));
 }
@@ -81,12 +83,14 @@ std::string StatefulCall::SerializeCheckpoint(const dali::OpCheckpoint &checkpoi
   return checkpoint.CheckpointState<std::string>();
 }
 
-void StatefulCall::DeserializeCheckpoint(dali::OpCheckpoint &checkpoint, const std::string &data) const {
+void StatefulCall::DeserializeCheckpoint(dali::OpCheckpoint &checkpoint,
+                                         const std::string &data) const {
   checkpoint.MutableCheckpointState() = data;
 }
 
 Call::Call(const dali::OpSpec &spec, std::shared_ptr<Kernel> kernel)
-    : n_workers_(spec.GetArgument<int>("num_threads")), max_batch_(spec.GetArgument<int>("max_batch_size")) {
+    : n_workers_(spec.GetArgument<int>("num_threads")),
+      max_batch_(spec.GetArgument<int>("max_batch_size")) {
   Translated([&] {
     EngineOptions options;
     options.checked = spec.GetArgument<bool>("checked");
@@ -126,16 +130,19 @@ void Call::SetConstants(const dali::OpSpec &spec) {
 void Call::CheckCounts(const dali::OpSpec &spec) const {
   const size_t found = spec.NumRegularInput();
   const std::string label = "kernel '" + engine_->kernel().name() + "': expected ";
-  const std::string signature = ". Its signature is \"" + engine_->kernel().signature().text() + "\".";
+  const std::string signature =
+      ". Its signature is \"" + engine_->kernel().signature().text() + "\".";
   if (found != ports_.size() + arguments_.size()) {
     throw Error(Kind::kType, "",
-                label + std::to_string(ports_.size()) + " inputs and " + std::to_string(arguments_.size()) +
-                    " arguments per sample, found " + std::to_string(found) + " in all" + signature);
+                label + std::to_string(ports_.size()) + " inputs and " +
+                    std::to_string(arguments_.size()) + " arguments per sample, found " +
+                    std::to_string(found) + " in all" + signature);
   }
   const int n_out = spec.GetArgument<int>("n_outputs");
   if (n_out != engine_->n_out()) {
     throw Error(Kind::kValue, "",
-                label + "n_outputs=" + std::to_string(engine_->n_out()) + ", found " + std::to_string(n_out) + signature);
+                label + "n_outputs=" + std::to_string(engine_->n_out()) + ", found " +
+                    std::to_string(n_out) + signature);
   }
 }
 
@@ -164,15 +171,18 @@ std::string Call::Label(int input) const {
   const int n_ports = static_cast<int>(ports_.size());
   const Kernel &kernel = engine_->kernel();
   return "kernel '" + kernel.name() + "', " +
-         (input < n_ports ? kernel.signature().InputLabel(ports_[input])
-                          : "argument '" + std::string(kernel.descriptor().args[arguments_[input - n_ports]].name) + "'");
+         (input < n_ports
+              ? kernel.signature().InputLabel(ports_[input])
+              : "argument '" +
+                    std::string(kernel.descriptor().args[arguments_[input - n_ports]].name) + "'");
 }
 
 void Call::DescribeInputs(const dali::Workspace &workspace) {
   const int n_ports = static_cast<int>(ports_.size());
   for (int i = 0; i < workspace.NumInput(); i++) {
     if (!workspace.InputIsType<dali::CPUBackend>(i)) {
-      throw Error(Kind::kType, "OPABI-H-002", Label(i) + ": expected a batch on the CPU, found one on the GPU.");
+      throw Error(Kind::kType, "OPABI-H-002",
+                  Label(i) + ": expected a batch on the CPU, found one on the GPU.");
     }
     const auto &list = workspace.Input<dali::CPUBackend>(i);
     const int type = list.type();
@@ -195,7 +205,8 @@ void Call::DescribeInputs(const dali::Workspace &workspace) {
     } else {
       const int arg = arguments_[i - n_ports];
       engine_->DescribeArgument(arg, info_);
-      for (int s = 0; s < n; s++, shape += info_.ndim) engine_->SetArgument(s, arg, list.raw_tensor(s), shape);
+      for (int s = 0; s < n; s++, shape += info_.ndim)
+        engine_->SetArgument(s, arg, list.raw_tensor(s), shape);
     }
   }
 }
@@ -218,7 +229,8 @@ void Call::Run(dali::Workspace &workspace) {
     for (int port = 0; port < engine_->n_out(); port++) {
       if (engine_->bounded(port)) continue;
       auto &list = workspace.Output<dali::CPUBackend>(port);
-      for (int s = 0; s < list.num_samples(); s++) engine_->SetOutput(s, port, list.raw_mutable_tensor(s));
+      for (int s = 0; s < list.num_samples(); s++)
+        engine_->SetOutput(s, port, list.raw_mutable_tensor(s));
     }
     if (engine_->n_samples() > 0) RunEngine(workspace);
     CopyBounded(workspace);

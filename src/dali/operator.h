@@ -44,8 +44,8 @@ class Call {
   std::vector<int> ports_;      // the kernel's input that each leading input feeds
   std::vector<int> arguments_;  // the argument that each trailing input feeds
   std::vector<Constant> constant_inputs_;
-  bool bounded_ = false;        // some output's size is known only after the run
-  PortInfo info_;               // reused from port to port
+  bool bounded_ = false;  // some output's size is known only after the run
+  PortInfo info_;         // reused from port to port
   dali::TensorListShape<> shape_;
 };
 
@@ -53,10 +53,12 @@ class Call {
 template <typename Base>
 class CallOperator : public Base {
  public:
-  CallOperator(const dali::OpSpec &spec, std::shared_ptr<Kernel> kernel) : Base(spec), call_(spec, std::move(kernel)) {}
+  CallOperator(const dali::OpSpec &spec, std::shared_ptr<Kernel> kernel)
+      : Base(spec), call_(spec, std::move(kernel)) {}
 
  protected:
-  bool SetupImpl(std::vector<dali::OutputDesc> &outputs, const dali::Workspace &workspace) override {
+  bool SetupImpl(std::vector<dali::OutputDesc> &outputs,
+                 const dali::Workspace &workspace) override {
     return call_.Setup(outputs, workspace);
   }
   using Base::RunImpl;
@@ -75,7 +77,8 @@ class StatefulCall final : public CallOperator<dali::Operator<dali::CPUBackend>>
   void SaveState(dali::OpCheckpoint &checkpoint, dali::AccessOrder order) override;
   void RestoreState(const dali::OpCheckpoint &checkpoint) override;
   std::string SerializeCheckpoint(const dali::OpCheckpoint &checkpoint) const override;
-  void DeserializeCheckpoint(dali::OpCheckpoint &checkpoint, const std::string &data) const override;
+  void DeserializeCheckpoint(dali::OpCheckpoint &checkpoint,
+                             const std::string &data) const override;
 };
 
 /// The kernel that a definition names: by handle, or by library and symbol. Throws Error.

@@ -12,7 +12,8 @@ namespace opabi {
 class WorkspacePool : public Pool {
  public:
   /// `limit`: the engine's number of workers, which the pool may exceed.
-  WorkspacePool(dali::ThreadPool &pool, int limit) : pool_(pool), size_(std::min(pool.NumThreads(), limit)) {}
+  WorkspacePool(dali::ThreadPool &pool, int limit)
+      : pool_(pool), size_(std::min(pool.NumThreads(), limit)) {}
 
   int size() const override { return size_; }
 

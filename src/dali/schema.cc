@@ -38,15 +38,18 @@ The inputs are the kernel's, then one for each name in ``argument_names``. Kerne
 ``symbol``; ``handle`` is for kernels that Python made, and holds in their process only.)");
   schema.NumInput(0, 2 * OPABI_MAX_PORTS);
   schema.OutputFn([](const dali::OpSpec &spec) { return spec.GetArgument<int>("n_outputs"); });
-  schema.AddOptionalArg("library", "Path of the shared library that holds the kernel.", std::string());
+  schema.AddOptionalArg("library", "Path of the shared library that holds the kernel.",
+                        std::string());
   schema.AddOptionalArg("symbol", "Name of the kernel in that library.", std::string());
   schema.AddOptionalArg("handle", "Handle of a kernel that lives in this process.", int64_t{0});
   schema.AddOptionalArg("n_outputs", "Number of outputs, as in the kernel's signature.", 1);
-  schema.AddOptionalArg("argument_names", "Names of the arguments that the trailing inputs feed, sample by sample.",
+  schema.AddOptionalArg("argument_names",
+                        "Names of the arguments that the trailing inputs feed, sample by sample.",
                         std::vector<std::string>{});
   schema.AddOptionalArg("constants", "Constant arguments, written by opabi: a line of text each.",
                         std::vector<std::string>{});
-  schema.AddOptionalArg("checked", "Guards round every buffer; slow. See opabi's checked mode.", false);
+  schema.AddOptionalArg("checked", "Guards round every buffer; slow. See opabi's checked mode.",
+                        false);
   schema.AddOptionalArg("_plugin", "The file that this operator comes from.", ThisFile());
   schema.SupportBackend<dali::CPUBackend>();
   dali::CPUOperatorRegistry::Registry().Register<dali::CPUBackend>(kSchema, MakeCall);
@@ -67,7 +70,8 @@ __attribute__((constructor)) void Load() noexcept {
 }
 
 /// `descriptor` as the operator uses it: who made the descriptor also releases it.
-std::shared_ptr<Kernel> AdoptBorrowed(const opabi_kernel *descriptor, void *owner, void (*drop)(void *)) {
+std::shared_ptr<Kernel> AdoptBorrowed(const opabi_kernel *descriptor, void *owner,
+                                      void (*drop)(void *)) {
   CheckKernel(descriptor);
   auto borrowed = std::make_shared<opabi_kernel>(Normalize(*descriptor));
   borrowed->release = nullptr;
@@ -96,8 +100,8 @@ OPABI_EXPORT const char *opabi_dali_error() { return opabi::g_load_error.c_str()
 /// Gives operators the kernel under the handle that is returned, or writes to `err` and returns 0. From now on
 /// `drop(owner)` is called once, perhaps from another thread: where registering fails, or when the handle is
 /// forgotten and the last operator with the kernel is gone. The descriptor lives until then.
-OPABI_EXPORT int64_t opabi_dali_register(const opabi_kernel *descriptor, void *owner, void (*drop)(void *), char *err,
-                                         int64_t err_cap) {
+OPABI_EXPORT int64_t opabi_dali_register(const opabi_kernel *descriptor, void *owner,
+                                         void (*drop)(void *), char *err, int64_t err_cap) {
   try {
     return opabi::AddHandle(opabi::AdoptBorrowed(descriptor, owner, drop));
   } catch (const std::exception &error) {

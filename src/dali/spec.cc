@@ -14,7 +14,8 @@ constexpr size_t kShown = 80;  // characters of a faulty text that a message sho
 
 [[noreturn]] void Refuse(const std::string &text, const std::string &found) {
   throw Error(Kind::kValue, "",
-              "opabi.call: a constant must be \"NAME DTYPE SHAPE DATA\", found " + found + " in \"" +
+              "opabi.call: a constant must be \"NAME DTYPE SHAPE DATA\", found " + found +
+                  " in \"" +
                   CleanMessage(text.data(), static_cast<int64_t>(std::min(text.size(), kShown))) +
                   "\". Let opabi write the pipeline's constants.");
 }
@@ -35,7 +36,8 @@ std::vector<int64_t> ParseShape(const std::string &text, const std::string &fiel
   std::vector<int64_t> shape;
   if (field == "-") return shape;
   for (const std::string &extent : Split(field, ',')) {
-    if (extent.empty() || extent.size() > 15 || extent.find_first_not_of(kDecimal) != std::string::npos) {
+    if (extent.empty() || extent.size() > 15 ||
+        extent.find_first_not_of(kDecimal) != std::string::npos) {
       Refuse(text, "the extent '" + extent + "'");
     }
     shape.push_back(std::stoll(extent));
@@ -44,7 +46,9 @@ std::vector<int64_t> ParseShape(const std::string &text, const std::string &fiel
   return shape;
 }
 
-int Digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+int Digit(char c) {
+  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
 /// The number of bytes that `constant` has, if `digits` hexadecimal digits can hold them.
 size_t CheckedBytes(const std::string &text, const Constant &constant, size_t digits) {
@@ -53,7 +57,8 @@ size_t CheckedBytes(const std::string &text, const Constant &constant, size_t di
     if (__builtin_mul_overflow(bytes, extent, &bytes)) Refuse(text, "a shape too large");
   }
   if (digits % 2 || digits / 2 != static_cast<size_t>(bytes)) {
-    Refuse(text, std::to_string(digits) + " digits of data for " + std::to_string(bytes) + " bytes");
+    Refuse(text,
+           std::to_string(digits) + " digits of data for " + std::to_string(bytes) + " bytes");
   }
   return digits / 2;
 }
@@ -61,7 +66,8 @@ size_t CheckedBytes(const std::string &text, const Constant &constant, size_t di
 }  // namespace
 
 int Constant::input() const {
-  if (name.empty() || name.size() > 2 || name.find_first_not_of(kDecimal) != std::string::npos) return -1;
+  if (name.empty() || name.size() > 2 || name.find_first_not_of(kDecimal) != std::string::npos)
+    return -1;
   return std::stoi(name);
 }
 
@@ -72,7 +78,8 @@ opabi_tensor Constant::tensor() {
     strides_[d] = stride;
     stride *= shape[d];
   }
-  return {data.data(), OPABI_CPU, 0, static_cast<int32_t>(shape.size()), dtype, shape.data(), strides_.data(), 0};
+  return {data.data(),  OPABI_CPU,       0, static_cast<int32_t>(shape.size()), dtype,
+          shape.data(), strides_.data(), 0};
 }
 
 Constant ParseConstant(const std::string &text) {

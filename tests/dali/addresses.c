@@ -26,11 +26,14 @@ OPABI_EXPORT int32_t count_run(const opabi_call *call) {
 static int64_t collected;
 OPABI_EXPORT int32_t collect_run(const opabi_call *call) {
   for (int64_t s = 0; s < call->n_samples; s++) {
-    __atomic_fetch_add(&collected, INT64_C(1) << 8 * *(const int32_t *)call->inputs[s].data, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&collected, INT64_C(1) << 8 * *(const int32_t *)call->inputs[s].data,
+                       __ATOMIC_RELAXED);
   }
   return OPABI_OK;
 }
-OPABI_EXPORT int64_t take_collected(void) { return __atomic_exchange_n(&collected, 0, __ATOMIC_RELAXED); }
+OPABI_EXPORT int64_t take_collected(void) {
+  return __atomic_exchange_n(&collected, 0, __ATOMIC_RELAXED);
+}
 
 OPABI_EXPORT int32_t any_run(const opabi_call *call) {
   for (int64_t i = 0; i < call->n_samples * call->n_out; i++) {
@@ -40,3 +43,7 @@ OPABI_EXPORT int32_t any_run(const opabi_call *call) {
   }
   return OPABI_OK;
 }
+
+/* So that the file loads as a library too. */
+OPABI_KERNEL(any_run, "T[...] -> T[...]");
+OPABI_LIBRARY("addresses", 0, &any_run_kernel)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the operator share. Each file runs under every DALI release that opabi supports."""
+"""What the tests of the operator share. They run under each DALI release that opabi supports."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import opabi
+import pytest
 
 pytest.importorskip("nvidia.dali")
 
@@ -18,9 +17,8 @@ pytest.importorskip("nvidia.dali")
 @pytest.fixture(scope="session")
 def addresses() -> Any:
     """The functions of addresses.c, as ctypes has them."""
-    source = (Path(__file__).parent / "addresses.c").read_text()
-    library = source + "OPABI_KERNEL(any_run, \"T[...] -> T[...]\");\nOPABI_LIBRARY(\"addresses\", 0, &any_run_kernel)\n"
-    functions = ctypes.CDLL(opabi.c.compile(library, language="c", name="addresses").path)
+    library = opabi.c.compile(Path(__file__).parent / "addresses.c", flags=("-Wall", "-Wextra"))
+    functions = ctypes.CDLL(library.path)
     functions.take_collected.restype = ctypes.c_int64
     return functions
 

@@ -19,7 +19,13 @@ def feed(*batches: Batch, layout: str | None = None) -> Any:
 
 
 def build(define: Callable[[], Any], **options: Any) -> Any:
-    options = {"batch_size": 8, "num_threads": 2, "device_id": None, "prefetch_queue_depth": 1, **options}
+    options = {
+        "batch_size": 8,
+        "num_threads": 2,
+        "device_id": None,
+        "prefetch_queue_depth": 1,
+        **options,
+    }
     pipeline = pipeline_def(define)(**options)
     pipeline.build()
     return pipeline
@@ -30,7 +36,7 @@ def samples(output: Any) -> list[np.ndarray]:
 
 
 def run(define: Callable[[], Any], *, iterations: int = 1, **options: Any) -> Any:
-    """What the pipeline gives in its last iteration: a list of arrays for each output; the list itself for one."""
+    """Its last iteration: a list of arrays for each output; for one output the list itself."""
     pipeline = build(define, **options)
     for _ in range(iterations):
         outputs = pipeline.run()

@@ -18,7 +18,9 @@ X = [np.float32([1, 2, 3])] * 2
 
 
 def test_argument_per_sample_beside_a_constant_scales_each(c_kernels: Any) -> None:
-    found = run(lambda: c_kernels.affine(feed(X), gain=feed(np.float32([2, 10])), bias=1), batch_size=2)
+    found = run(
+        lambda: c_kernels.affine(feed(X), gain=feed(np.float32([2, 10])), bias=1), batch_size=2
+    )
     assert same(found, [np.float32([3, 5, 7]), np.float32([11, 21, 31])])
 
 
@@ -28,18 +30,24 @@ def test_argument_of_any_rank_takes_an_array(c_kernels: Any) -> None:
 
 
 def test_argument_left_out_has_its_default(c_kernels: Any) -> None:
-    assert same(run(lambda: c_kernels.affine(feed(X), gain=2), batch_size=2), [np.float32([2, 4, 6])] * 2)
+    assert same(
+        run(lambda: c_kernels.affine(feed(X), gain=2), batch_size=2), [np.float32([2, 4, 6])] * 2
+    )
 
 
 @pytest.mark.parametrize(
     "gain", [2, 2.0, np.uint8(2), np.float32(2), [2, 2, 2], np.int16([2, 2, 2])]
 )
 def test_constant_of_a_lesser_type_is_widened(c_kernels: Any, gain: Any) -> None:
-    assert same(run(lambda: c_kernels.affine(feed(X), gain=gain), batch_size=2), [np.float32([2, 4, 6])] * 2)
+    assert same(
+        run(lambda: c_kernels.affine(feed(X), gain=gain), batch_size=2), [np.float32([2, 4, 6])] * 2
+    )
 
 
 def test_dali_constant_as_argument_keeps_its_type(c_kernels: Any) -> None:
-    found = run(lambda: c_kernels.affine(feed(X), gain=types.Constant(2, types.UINT8)), batch_size=2)
+    found = run(
+        lambda: c_kernels.affine(feed(X), gain=types.Constant(2, types.UINT8)), batch_size=2
+    )
     assert same(found, [np.float32([2, 4, 6])] * 2)
 
 
@@ -52,24 +60,33 @@ def test_node_of_an_integer_type_feeds_a_float_argument(c_kernels: Any, dtype: s
 
 def test_node_of_a_wider_type_is_refused_by_name(c_kernels: Any) -> None:
     pipeline = build(lambda: c_kernels.affine(feed(X), gain=feed(np.float64([2, 3]))), batch_size=2)
-    with pytest.raises(TypeError, match="argument 'gain'.*float64"):
+    with pytest.raises(TypeError, match=r"argument 'gain'.*float64"):
         pipeline.run()
 
 
 def test_node_of_another_rank_is_refused_by_name(c_kernels: Any) -> None:
-    pipeline = build(lambda: c_kernels.affine(feed(X), gain=1, bias=feed(np.ones((2, 1), np.float32))), batch_size=2)
-    with pytest.raises(TypeError, match="argument 'bias'.*rank 0.*rank 1"):
+    pipeline = build(
+        lambda: c_kernels.affine(feed(X), gain=1, bias=feed(np.ones((2, 1), np.float32))),
+        batch_size=2,
+    )
+    with pytest.raises(TypeError, match=r"argument 'bias'.*rank 0.*rank 1"):
         pipeline.run()
 
 
 @given(text=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=50))
 @settings(max_examples=20)
 def test_string_argument_arrives_as_utf8(c_kernels: Any, text: str) -> None:
-    assert run(lambda: c_kernels.spelled(feed([0]), text=text), batch_size=1)[0].tobytes() == text.encode()
+    assert (
+        run(lambda: c_kernels.spelled(feed([0]), text=text), batch_size=1)[0].tobytes()
+        == text.encode()
+    )
 
 
 def test_argument_as_extent_sizes_the_output_per_sample(c_kernels: Any) -> None:
-    found = run(lambda: c_kernels.sized(feed([np.uint8(0)] * 2), height=feed(np.int64([1, 2])), width=3), batch_size=2)
+    found = run(
+        lambda: c_kernels.sized(feed([np.uint8(0)] * 2), height=feed(np.int64([1, 2])), width=3),
+        batch_size=2,
+    )
     assert [a.shape for a in found] == [(1, 3), (2, 3)]
 
 
@@ -96,12 +113,12 @@ def test_gpu_node_as_argument_is_refused_by_name(c_kernels: Any) -> None:
     def define() -> Any:
         return c_kernels.affine(feed(X), gain=DataNode("gain", "gpu"))
 
-    with pytest.raises(TypeError, match="argument 'gain'.*found one on the GPU"):
+    with pytest.raises(TypeError, match=r"argument 'gain'.*found one on the GPU"):
         build(define, batch_size=2)
 
 
 def test_gpu_node_as_input_of_a_cpu_kernel_is_refused_by_number(c_kernels: Any) -> None:
-    with pytest.raises(TypeError, match="input 0.*found one on the GPU"):
+    with pytest.raises(TypeError, match=r"input 0.*found one on the GPU"):
         build(lambda: c_kernels.invert(DataNode("x", "gpu")), batch_size=2)
 
 
@@ -153,7 +170,9 @@ def test_seed_that_is_given_is_used(c_kernels: Any) -> None:
     assert seeds(pipeline, 1) == [[2**62] * 8]
 
 
-def test_two_calls_with_seeds_left_out_differ(c_kernels: Any, by_address: Callable[..., Any]) -> None:
+def test_two_calls_with_seeds_left_out_differ(
+    c_kernels: Any, by_address: Callable[..., Any]
+) -> None:
     def define() -> Any:
         x = feed([0] * 8)
         return c_kernels.seeded(x), c_kernels.seeded(x)

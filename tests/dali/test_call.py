@@ -13,7 +13,20 @@ from hypothesis import strategies as st
 from nvidia.dali import fn
 from pipelines import build, feed, run, same, samples
 
-DTYPES = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64".split()
+DTYPES = [
+    "bool",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+]
 EXECUTORS = [
     {"exec_dynamic": True},
     {"exec_dynamic": False, "prefetch_queue_depth": 2},
@@ -23,7 +36,8 @@ EXECUTORS = [
 
 def test_library_kernel_by_path_and_symbol_runs(c_kernels: Any, plugin: Any) -> None:
     found = run(
-        lambda: fn.opabi.call(feed([[1, 2], [3]]), library=c_kernels.path, symbol="identity"), batch_size=2
+        lambda: fn.opabi.call(feed([[1, 2], [3]]), library=c_kernels.path, symbol="identity"),
+        batch_size=2,
     )
     assert same(found, [[1, 2], [3]])
 
@@ -36,12 +50,16 @@ def test_call_of_any_dtype_and_rank_returns_every_bit(c_kernels: Any, data: st.D
     shape = st.tuples(*[st.integers(0, 3 if ndim < 6 else 2)] * ndim)
     shapes = data.draw(st.lists(shape, min_size=1, max_size=4))
     random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
-    batch = [random.integers(0, 2 if dtype == "bool" else 100, shape).astype(dtype) for shape in shapes]
+    batch = [
+        random.integers(0, 2 if dtype == "bool" else 100, shape).astype(dtype) for shape in shapes
+    ]
     assert same(run(lambda: c_kernels.identity(feed(batch)), batch_size=len(batch)), batch)
 
 
 @pytest.mark.parametrize("options", EXECUTORS)
-def test_call_under_every_executor_serves_varying_batches(c_kernels: Any, options: dict[str, Any]) -> None:
+def test_call_under_every_executor_serves_varying_batches(
+    c_kernels: Any, options: dict[str, Any]
+) -> None:
     batches = [[[5, 1, 7], [1, 2], []], [[9]], [[4], [5, 6], [7]]]
     expected = [[[5, 7], [], []], [[9]], [[], [5, 6], [7]]]
     batches = [[np.array(s, np.int32) for s in batch] for batch in batches]
@@ -124,7 +142,9 @@ def test_layout_of_the_input_goes_to_an_output_of_equal_rank(c_kernels: Any) -> 
 
 def test_layout_of_the_signature_goes_to_the_output(c_kernels: Any) -> None:
     image = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
-    (found,) = build(lambda: c_kernels.transpose_chw(feed([image], layout="HWC")), batch_size=1).run()
+    (found,) = build(
+        lambda: c_kernels.transpose_chw(feed([image], layout="HWC")), batch_size=1
+    ).run()
     assert found.layout() == "CHW"
     assert np.array_equal(found.at(0), image.transpose(2, 0, 1))
 
@@ -150,7 +170,9 @@ def test_array_as_input_is_the_same_for_all_samples(c_kernels: Any) -> None:
 
 def test_specialized_kernel_takes_each_type_it_has(c_kernels: Any) -> None:
     def define() -> Any:
-        return c_kernels.negate(feed([np.int32([1, -2])])), c_kernels.negate(feed([np.float32([1.5])]))
+        return c_kernels.negate(feed([np.int32([1, -2])])), c_kernels.negate(
+            feed([np.float32([1.5])])
+        )
 
     integers, floats = run(define, batch_size=1)
     assert same(integers, [np.int32([-1, 2])])
@@ -159,12 +181,16 @@ def test_specialized_kernel_takes_each_type_it_has(c_kernels: Any) -> None:
 
 def test_scratch_of_a_kernel_is_there(c_kernels: Any) -> None:
     batch = [np.float32([3, 1, 2]), np.float32([9])]
-    assert same(run(lambda: c_kernels.median(feed(batch)), batch_size=2), [np.float32(2), np.float32(9)])
+    assert same(
+        run(lambda: c_kernels.median(feed(batch)), batch_size=2), [np.float32(2), np.float32(9)]
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_ranges_of_a_batch_cover_it_once(c_kernels: Any, threads: int) -> None:
-    found = run(lambda: c_kernels.split(feed([0] * 100)), batch_size=100, num_threads=threads, iterations=3)
+    found = run(
+        lambda: c_kernels.split(feed([0] * 100)), batch_size=100, num_threads=threads, iterations=3
+    )
     table = np.stack(found)
     assert table[:, 0].tolist() == list(range(100))
     assert set(table[:, 1]) == {100}

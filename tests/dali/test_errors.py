@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures: the Python exception of the fitting kind, with kernel, sample and the pipeline's line; and going on."""
+"""Failures: the exception of the fitting kind, with kernel, sample and line; and going on."""
 
 from __future__ import annotations
 
@@ -84,7 +84,9 @@ def test_kernel_that_breaks_a_rule_is_named_and_another_goes_on(
         with pytest.raises(kind, match=message) as caught:
             pipeline.run()
         assert name in str(caught.value)
-    assert same(run(lambda: c_kernels.invert(feed(batch)), batch_size=3), [np.uint8([254, 253])] * 3)
+    assert same(
+        run(lambda: c_kernels.invert(feed(batch)), batch_size=3), [np.uint8([254, 253])] * 3
+    )
 
 
 def test_kernel_whose_create_fails_is_refused_when_the_pipeline_is_built(hostile: Any) -> None:
@@ -96,7 +98,9 @@ def test_kernel_whose_create_fails_is_refused_when_the_pipeline_is_built(hostile
     ("batch", "message"),
     [([np.float32([1])], "input 0.*uint8.*float32"), ([np.complex64([1])], ".")],
 )
-def test_input_of_a_type_the_kernel_does_not_take_is_refused(c_kernels: Any, batch: Any, message: str) -> None:
+def test_input_of_a_type_the_kernel_does_not_take_is_refused(
+    c_kernels: Any, batch: Any, message: str
+) -> None:
     pipeline = build(lambda: c_kernels.invert(feed(batch)), batch_size=1)
     with pytest.raises((TypeError, RuntimeError), match=message):
         pipeline.run()
@@ -107,11 +111,13 @@ def test_input_of_enumerators_is_refused_by_the_types_name(c_kernels: Any) -> No
         return c_kernels.identity(fn.random.choice([types.INTERP_NN, types.INTERP_LINEAR]))
 
     pipeline = build(define, batch_size=1)
-    with pytest.raises(TypeError, match="input 0.*DALIInterpType is no element type"):
+    with pytest.raises(TypeError, match=r"input 0.*DALIInterpType is no element type"):
         pipeline.run()
 
 
-def test_inputs_of_unlike_extents_are_refused_by_sample(c_kernels: Any, by_address: Callable[..., Any]) -> None:
+def test_inputs_of_unlike_extents_are_refused_by_sample(
+    c_kernels: Any, by_address: Callable[..., Any]
+) -> None:
     kernel = by_address("any", "int32[n], int32[n] -> int32[n], int32[n]")
     a, b = [np.int32([1]), np.int32([1, 2])], [np.int32([1]), np.int32([1])]
     pipeline = build(lambda: tuple(kernel(feed(a), feed(b))), batch_size=2)
@@ -130,7 +136,11 @@ def test_inputs_of_unlike_extents_are_refused_by_sample(c_kernels: Any, by_addre
         ({"symbol": "identity", "n_outputs": 2}, ValueError, "n_outputs=1, found 2"),
         ({"symbol": "joined"}, TypeError, "expected 2 inputs"),
         ({"symbol": "affine", "argument_names": ["gian"]}, TypeError, "no argument 'gian'"),
-        ({"symbol": "identity", "constants": ["gain float32 - 00000040"]}, TypeError, "no argument 'gain'"),
+        (
+            {"symbol": "identity", "constants": ["gain float32 - 00000040"]},
+            TypeError,
+            "no argument 'gain'",
+        ),
     ],
 )
 def test_definition_that_cannot_be_is_refused_when_it_is_built(
@@ -173,7 +183,9 @@ def test_definition_that_cannot_be_is_refused_when_it_is_built(
         "\xff\xfe float32 - 00000040",
     ],
 )
-def test_constant_that_was_edited_is_refused_and_never_runs(plugin: Any, c_kernels: Any, constant: str) -> None:
+def test_constant_that_was_edited_is_refused_and_never_runs(
+    plugin: Any, c_kernels: Any, constant: str
+) -> None:
     def define() -> Any:
         return fn.opabi.call(
             feed([np.float32([1])]), library=c_kernels.path, symbol="affine", constants=[constant]
@@ -184,6 +196,8 @@ def test_constant_that_was_edited_is_refused_and_never_runs(plugin: Any, c_kerne
 
 
 def test_checked_mode_finds_a_write_past_an_output(hostile: Any) -> None:
-    pipeline = build(lambda: hostile.writes_past(feed([np.uint8([1, 2])]), checked=True), batch_size=1)
+    pipeline = build(
+        lambda: hostile.writes_past(feed([np.uint8([1, 2])]), checked=True), batch_size=1
+    )
     with pytest.raises(RuntimeError, match="OPABI-K-022"):
         pipeline.run()

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import opabi
 import pytest
 from nvidia.dali import fn, pipeline_def, types
 from pipelines import build, feed, run, same, samples
-
-import opabi
 
 X = [np.int32([5, 1, 7]), np.int32([1, 2]), np.int32([])]
 
@@ -25,16 +24,16 @@ def branch(kernel: Any, takes: list[bool]) -> Any:
     def define() -> Any:
         x = feed(X)
         if feed(takes):
-            y = kernel(x)
-        else:
-            y = x
-        return y
+            x = kernel(x)
+        return x
 
     return run(define, batch_size=3, enable_conditionals=True, iterations=2)
 
 
 @pytest.mark.parametrize("takes", [[True, False, True], [False, False, False], [True, True, True]])
-def test_kernel_in_a_branch_gets_the_samples_of_the_branch(c_kernels: Any, takes: list[bool]) -> None:
+def test_kernel_in_a_branch_gets_the_samples_of_the_branch(
+    c_kernels: Any, takes: list[bool]
+) -> None:
     kept = [np.int32([5, 7]), np.int32([]), np.int32([])]
     expected = [k if take else x for k, take, x in zip(kept, takes, X, strict=True)]
     assert same(branch(c_kernels.keep_greater, takes), expected)
@@ -53,7 +52,9 @@ def test_source_in_a_branch_has_the_size_of_the_branch(c_kernels: Any, takes: li
     assert [int(n) for n in found] == [next(counted) if take else -1 for take in takes]
 
 
-def test_sink_in_a_branch_gets_the_samples_of_the_branch(addresses: Any, by_address: Callable[..., Any]) -> None:
+def test_sink_in_a_branch_gets_the_samples_of_the_branch(
+    addresses: Any, by_address: Callable[..., Any]
+) -> None:
     kernel = by_address("collect", "int32[n] ->")
 
     def define() -> Any:
@@ -67,7 +68,16 @@ def test_sink_in_a_branch_gets_the_samples_of_the_branch(addresses: Any, by_addr
     pipeline.run()
     del pipeline
     collected = addresses.take_collected().to_bytes(8, "little")
-    assert [count > 0 for count in collected] == [False, True, False, True, False, False, False, False]
+    assert [count > 0 for count in collected] == [
+        False,
+        True,
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_kernel_in_a_branch_takes_arguments_of_the_branch(c_kernels: Any) -> None:
@@ -87,13 +97,14 @@ def test_kernel_in_a_branch_takes_arguments_of_the_branch(c_kernels: Any) -> Non
 def test_seeded_kernel_in_a_branch_draws_a_seed(c_kernels: Any) -> None:
     def define() -> Any:
         x = feed([np.int32(0)] * 3)
+        seed = fn.cast(x, dtype=types.INT64)
         if feed([True, False, True]):
             seed = c_kernels.seeded(x)
-        else:
-            seed = fn.cast(x, dtype=types.INT64)
         return seed
 
-    first, second, third = (int(seed) for seed in run(define, batch_size=3, enable_conditionals=True))
+    first, second, third = (
+        int(seed) for seed in run(define, batch_size=3, enable_conditionals=True)
+    )
     assert second == 0
     assert len({0, first, third}) == 3
 
@@ -106,7 +117,9 @@ def test_kernel_made_inside_a_conditional_pipeline_runs(addresses: Any) -> None:
             x = kernel(x)
         return x
 
-    assert same(run(define, batch_size=2, enable_conditionals=True), [np.uint8([254]), np.uint8([2])])
+    assert same(
+        run(define, batch_size=2, enable_conditionals=True), [np.uint8([254]), np.uint8([2])]
+    )
 
 
 def test_code_of_opabi_is_not_converted_by_conditional_pipelines(
@@ -130,7 +143,9 @@ def test_code_of_opabi_is_not_converted_by_conditional_pipelines(
 # ---- Merging and pruning
 
 
-def test_pure_kernels_of_equal_calls_are_merged(addresses: Any, by_address: Callable[..., Any]) -> None:
+def test_pure_kernels_of_equal_calls_are_merged(
+    addresses: Any, by_address: Callable[..., Any]
+) -> None:
     kernel = by_address("count", "uint8[n] -> int64", pure=True)
 
     def define() -> Any:
@@ -227,13 +242,17 @@ def test_kernel_with_state_goes_on_after_a_checkpoint(c_kernels: Any) -> None:
 
 def test_kernel_with_state_and_no_save_is_refused_in_a_checkpoint() -> None:
     kernel = opabi.c.compile(NO_SAVE, language="c", name="no_save").counted
-    with pytest.raises(RuntimeError, match="kernel 'no_save.counted' keeps state and has no save"):
+    with pytest.raises(
+        RuntimeError, match=r"kernel 'no_save\.counted' keeps state and has no save"
+    ):
         counting(kernel).run()
 
 
 NO_SAVE = """
 #include <opabi/opabi.h>
-static int32_t create(const opabi_create *create) { return create->n_workers > 0 ? OPABI_OK : OPABI_ERROR_ABI; }
+static int32_t create(const opabi_create *create) {
+  return create->n_workers > 0 ? OPABI_OK : OPABI_ERROR_ABI;
+}
 static void destroy(void *user_data, void *instance) { (void)user_data, (void)instance; }
 static int32_t counted(const opabi_call *call) {
   for (int64_t s = 0; s < call->n_samples; s++) *(float *)call->outputs[s].data = 1;
@@ -254,7 +273,9 @@ def test_kernel_by_address_lives_as_long_as_a_pipeline_may_need_it(addresses: An
     def define() -> Any:
         owner = Owner()
         owners.append(weakref.ref(owner))
-        kernel = opabi.c.function(addresses.invert_run, "uint8[n] -> uint8[n]", name="mortal", keep=owner)
+        kernel = opabi.c.function(
+            addresses.invert_run, "uint8[n] -> uint8[n]", name="mortal", keep=owner
+        )
         return kernel(feed([np.uint8([1])]))
 
     owners: list[Any] = []
@@ -270,7 +291,9 @@ def test_kernel_by_address_lives_as_long_as_a_pipeline_may_need_it(addresses: An
     assert owners[0]() is None, "after the pipeline"
 
 
-def test_kernel_by_address_has_one_handle_for_all_its_operators(plugin: Any, by_address: Callable[..., Any]) -> None:
+def test_kernel_by_address_has_one_handle_for_all_its_operators(
+    plugin: Any, by_address: Callable[..., Any]
+) -> None:
     kernel = by_address("invert", "uint8[n] -> uint8[n]")
     assert plugin.registration(kernel) is plugin.registration(kernel)
 
@@ -288,7 +311,9 @@ def test_handle_that_is_forgotten_is_unknown(plugin: Any, by_address: Callable[.
 
 
 @pytest.mark.parametrize("exec_dynamic", [True, False])
-def test_slow_kernel_uses_all_threads_on_samples_of_one_byte(c_kernels: Any, exec_dynamic: bool) -> None:
+def test_slow_kernel_uses_all_threads_on_samples_of_one_byte(
+    c_kernels: Any, exec_dynamic: bool
+) -> None:
     def define() -> Any:
         x = c_kernels.slow(feed([np.uint8(1)] * 16), us=3000)
         return c_kernels.split(x)
@@ -305,7 +330,10 @@ def test_pipelines_in_two_python_threads_do_not_disturb_each_other(c_kernels: An
     def work(value: int) -> None:
         try:
             batch = [np.float32([value])] * 16
-            pipeline = build(lambda: c_kernels.affine(feed(batch), gain=feed([np.float32(value)] * 16)), batch_size=16)
+            pipeline = build(
+                lambda: c_kernels.affine(feed(batch), gain=feed([np.float32(value)] * 16)),
+                batch_size=16,
+            )
             for _ in range(50):
                 assert same(samples(pipeline.run()[0]), [np.float32([value * value])] * 16)
         except BaseException as error:

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 from nvidia.dali import fn, plugin_manager
-from pipelines import feed, run, same
-
 from opabi.dali import build
 from opabi.errors import OpabiRuntimeError
+from pipelines import feed, run, same
 
 RUN = """
 import sys
@@ -39,7 +38,9 @@ print(p.run()[0].as_array().tolist(), plugin().path)
 def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", RUN, *arguments]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    )
 
 
 # ---- Building
@@ -62,9 +63,14 @@ def fake_dali(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> None:
 
 
 def test_dali_is_found_without_importing_it() -> None:
-    command = "import sys; from opabi.dali import build; build.find_dali(); print('nvidia.dali' in sys.modules)"
+    command = (
+        "import sys; from opabi.dali import build; build.find_dali(); "
+        "print('nvidia.dali' in sys.modules)"
+    )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    found = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, env=env)
+    found = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, check=True, env=env
+    )
     assert found.stdout.strip() == "False"
 
 
@@ -76,7 +82,9 @@ def test_dali_that_is_found_is_the_one_that_is_imported() -> None:
     assert dali.root == Path(nvidia.dali.__file__).parent
 
 
-def test_dali_that_is_missing_is_named_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dali_that_is_missing_is_named_with_the_way_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(OpabiRuntimeError, match="pip install nvidia-dali-cuda120"):
         build.plugin_path()
@@ -90,7 +98,9 @@ def test_dali_that_is_too_old_is_refused_with_both_versions(
         build.plugin_path()
 
 
-def test_prebuilt_plugin_of_the_version_is_preferred(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_prebuilt_plugin_of_the_version_is_preferred(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(build, "__file__", str(tmp_path / "build.py"))
     prebuilt = tmp_path / "prebuilt" / build.find_dali().version / build.PLUGIN
     prebuilt.parent.mkdir(parents=True)
@@ -170,15 +180,21 @@ def test_cache_key_changes_with_the_sources(tmp_path: Path) -> None:
 # ---- Loading
 
 
-def test_plugin_loaded_again_from_another_path_is_harmless(plugin: Any, c_kernels: Any, tmp_path: Path) -> None:
+def test_plugin_loaded_again_from_another_path_is_harmless(
+    plugin: Any, c_kernels: Any, tmp_path: Path
+) -> None:
     copied = shutil.copy(plugin.path, tmp_path / "libcopied.so")
     plugin_manager.load_library(str(copied))
     plugin_manager.load_library(plugin.path)
-    found = run(lambda: fn.opabi.call(feed([7]), library=c_kernels.path, symbol="identity"), batch_size=1)
+    found = run(
+        lambda: fn.opabi.call(feed([7]), library=c_kernels.path, symbol="identity"), batch_size=1
+    )
     assert same(found, [7])
 
 
-def test_plugin_that_somebody_loaded_before_serves(plugin: Any, addresses: Any, tmp_path: Path) -> None:
+def test_plugin_that_somebody_loaded_before_serves(
+    plugin: Any, addresses: Any, tmp_path: Path
+) -> None:
     copied = shutil.copy(plugin.path, tmp_path / "libcopied.so")
     process = start(addresses._name, str(copied))
     out, err = process.communicate(timeout=120)

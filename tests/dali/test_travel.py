@@ -26,7 +26,7 @@ print(sorted(name for name in sys.modules if name.split(".")[0] in ("numba", "op
 
 
 def receive(plugin: str, file: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a pipeline in a process that has DALI and the plugin's file, and nothing of opabi in Python."""
+    """Runs a pipeline in a process that has DALI and the plugin, and no Python of opabi's."""
     command = [sys.executable, "-c", RECEIVER, plugin, str(file)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
@@ -49,7 +49,9 @@ def test_library_kernel_runs_in_a_process_that_has_only_the_plugin(
     assert received.stdout.splitlines() == ["[[3.5], [3.5]]", "[]"]
 
 
-def test_library_that_is_missing_at_the_destination_is_named(plugin: Any, c_kernels: Any, tmp_path: Path) -> None:
+def test_library_that_is_missing_at_the_destination_is_named(
+    plugin: Any, c_kernels: Any, tmp_path: Path
+) -> None:
     copied = tmp_path / "libcopied.so"
     copied.write_bytes(Path(c_kernels.path).read_bytes())
 
@@ -72,7 +74,9 @@ def test_kernel_by_address_refuses_and_says_what_travels(by_address: Callable[..
     assert same(samples(pipeline.run()[0]), [np.uint8([254])])
 
 
-def test_handle_from_another_process_is_refused(plugin: Any, by_address: Callable[..., Any], tmp_path: Path) -> None:
+def test_handle_from_another_process_is_refused(
+    plugin: Any, by_address: Callable[..., Any], tmp_path: Path
+) -> None:
     kernel = by_address("any", "T[...] -> T[...]")
     pipeline = build(lambda: kernel(numbers()), batch_size=2)
     Pipeline.serialize(pipeline, filename=str(tmp_path / "pipeline"))

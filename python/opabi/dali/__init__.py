@@ -1,1 +1,1 @@
-"""Kernels as operators of DALI pipelines. Nothing here imports DALI before a kernel meets a pipeline."""
+"""Kernels in DALI pipelines. Nothing here imports DALI before a kernel meets a pipeline."""

@@ -1,22 +1,21 @@
 """Finding or building the plugin for the DALI that is installed.
 
-DALI's symbols carry its version, so a plugin serves one release. Released wheels carry a plugin for each release
-they support; for any other, and in a source install, it is compiled once into the user's cache.
+DALI's symbols carry its version, so a plugin serves one release. Released wheels carry a plugin for
+each release they support; for any other, and in a source install, it is compiled once into the
+user's cache.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import importlib.util
 import os
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from opabi.errors import OpabiRuntimeError
 
@@ -26,11 +25,10 @@ COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-D_GLIBCXX_USE_CXX11_ABI=1")
 LINK_FLAGS = ("-shared", "-Wl,-z,now", "-Wl,-z,defs")
 HOT = frozenset({"arguments", "batch", "engine", "engine_run", "schedule", "signature"})
-"""The files of the core that work for every batch. The rest is compiled with -O1, which halves the wait."""
+"""The files of the core that work for every batch. The rest is compiled with -O1: less to wait."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Dali:
+class Dali(NamedTuple):
     """An installed DALI: where it is, and which."""
 
     root: Path
@@ -40,6 +38,12 @@ class Dali:
     @property
     def release(self) -> tuple[int, ...]:
         return tuple(int(part) for part in re.findall(r"\d+", self.version)[:3])
+
+    @property
+    def include(self) -> Path:
+        """Its headers: in the package, or where Conda puts them."""
+        packaged = self.root / "include"
+        return packaged if (packaged / "dali").is_dir() else Path(sys.prefix) / "include"
 
 
 def find_dali() -> Dali:
@@ -51,13 +55,13 @@ def find_dali() -> Dali:
     if spec is None or spec.origin is None:
         raise OpabiRuntimeError(
             "DALI is not installed, and a kernel met a pipeline. Install it with "
-            "'pip install nvidia-dali-cuda120' (or -cuda130); it runs on machines without a GPU too."
+            "'pip install nvidia-dali-cuda120' (or -cuda130); it needs no GPU."
         )
     dali = read_dali(Path(spec.origin))
     if dali.release < OLDEST:
         raise OpabiRuntimeError(
             f"opabi's operator needs DALI {OLDEST[0]}.{OLDEST[1]} or later, found {dali.version}. "
-            "Upgrade with 'pip install -U nvidia-dali-cuda120' (or -cuda130). Eager calls do not need DALI."
+            "Upgrade with 'pip install -U nvidia-dali-cuda120' (or -cuda130)."
         )
     return dali
 
@@ -71,7 +75,9 @@ def read_dali(init: Path) -> Dali:
         if (found := re.search(rf"^{name}\s*=\s*'([^']*)'", text, re.MULTILINE))
     }
     if "__version__" not in fields:
-        raise OpabiRuntimeError(f"{init} does not state DALI's version: is the installation complete?")
+        raise OpabiRuntimeError(
+            f"{init} does not state DALI's version: is the installation complete?"
+        )
     return Dali(init.parent, fields["__version__"], fields.get("__git_sha__", ""))
 
 
@@ -81,7 +87,9 @@ def native_root() -> Path:
     for root in (package / "_native", package.parents[1]):
         if (root / "src" / "dali").is_dir() and (root / "include" / "opabi").is_dir():
             return root
-    raise OpabiRuntimeError(f"the C++ sources of opabi are missing beside {package}: install it anew.")
+    raise OpabiRuntimeError(
+        f"the C++ sources of opabi are missing beside {package}: install it anew."
+    )
 
 
 def plan(dali: Dali) -> tuple[str, Path]:
@@ -90,7 +98,8 @@ def plan(dali: Dali) -> tuple[str, Path]:
     if prebuilt.is_file():
         return "prebuilt", prebuilt
     root = native_root()
-    target = _cache() / f"dali-{dali.version}-{_key(dali, find_compiler(), root, _sources(root))}" / PLUGIN
+    key = _key(dali, find_compiler(), root, _sources(root))
+    target = _cache() / f"dali-{dali.version}-{key}" / PLUGIN
     return "cached" if target.is_file() else "to be built", target
 
 
@@ -109,7 +118,8 @@ def plugin_path() -> Path:
                 build(dali, find_compiler(), target)
     except OSError as error:
         raise OpabiRuntimeError(
-            f"opabi cannot write its cache {target.parent}: {error}. Set XDG_CACHE_HOME to a directory of yours."
+            f"opabi cannot write its cache {target.parent}: {error}. "
+            "Set XDG_CACHE_HOME to a directory of yours."
         ) from error
     return target
 
@@ -122,8 +132,8 @@ def find_compiler() -> Path:
             return Path(found).resolve()
     raise OpabiRuntimeError(
         f"opabi has no prebuilt operator for this DALI, and {named or 'no C++ compiler'} was "
-        f"{'not ' if named else ''}found to build it. Install g++ (Debian, Ubuntu: 'apt install g++') "
-        "or clang, or use a DALI release that opabi's wheel has a plugin for."
+        f"{'not ' if named else ''}found to build it. Install g++ (Debian, Ubuntu: "
+        "'apt install g++') or clang, or use a DALI release that opabi's wheel has a plugin for."
     )
 
 
@@ -135,16 +145,15 @@ def _cache() -> Path:
 
 def _sources(root: Path) -> list[Path]:
     folders = (root / "src" / "core", root / "src" / "dali", root / "include" / "opabi")
-    return sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in (".cc", ".h"))
+    return sorted(
+        path for folder in folders for path in folder.rglob("*") if path.suffix in (".cc", ".h")
+    )
 
 
 def _key(dali: Dali, compiler: Path, root: Path, sources: Sequence[Path]) -> str:
     state = compiler.stat()
-    digest = hashlib.sha256(
-        repr(
-            (dali.version, dali.git_sha, str(compiler), state.st_size, state.st_mtime_ns, FLAGS, LINK_FLAGS)
-        ).encode()
-    )
+    tools = (str(compiler), state.st_size, state.st_mtime_ns, FLAGS, LINK_FLAGS)
+    digest = hashlib.sha256(repr((dali.version, dali.git_sha, tools)).encode())
     for path in sources:
         digest.update(f"\0{path.relative_to(root)}\0".encode())
         digest.update(path.read_bytes())
@@ -153,6 +162,8 @@ def _key(dali: Dali, compiler: Path, root: Path, sources: Sequence[Path]) -> str
 
 def build(dali: Dali, compiler: Path, target: Path) -> None:
     """Compiles the plugin for ``dali`` and moves it to ``target`` when it is whole."""
+    import tempfile
+
     print(
         f"opabi: building its operator for DALI {dali.version}, once, in about 10 s ({target})",
         file=sys.stderr,
@@ -162,7 +173,7 @@ def build(dali: Dali, compiler: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent) as name:
         folder = Path(name)
         common = [str(compiler), *FLAGS, f"-I{root / 'include'}", f"-I{root / 'src'}"]
-        common += ["-isystem", str(root / "src" / "dali" / "stub"), "-isystem", str(dali.root / "include")]
+        common += ["-isystem", str(root / "src" / "dali" / "stub"), "-isystem", str(dali.include)]
         common += [f'-DOPABI_DALI_VERSION="{dali.version}"']
         units = _units(root, folder)
         objects = [unit.with_suffix(".o") for unit in units]
@@ -173,12 +184,13 @@ def build(dali: Dali, compiler: Path, target: Path) -> None:
             ]
         )
         whole = folder / PLUGIN
-        _run_all([[str(compiler), *LINK_FLAGS, *map(str, objects), f"-L{dali.root}", "-lstdc++", "-ldali", "-o", str(whole)]])
+        link = [str(compiler), *LINK_FLAGS, *map(str, objects), f"-L{dali.root}"]
+        _run_all([[*link, "-lstdc++", "-ldali", "-o", str(whole)]])
         os.replace(whole, target)
 
 
 def _units(root: Path, folder: Path) -> dict[Path, tuple[str, ...]]:
-    """The sources as three files, with flags of their own: the compiler reads shared headers once for each."""
+    """The sources as three files, with flags for each: shared headers are read once in a file."""
     core = sorted((root / "src" / "core").glob("*.cc"))
     parts = {
         "hot": ([path for path in core if path.stem in HOT], ()),
@@ -194,8 +206,11 @@ def _units(root: Path, folder: Path) -> dict[Path, tuple[str, ...]]:
 
 
 def _run_all(commands: Sequence[Sequence[str]]) -> None:
+    import subprocess
+
     running = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for command in commands
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for command in commands
     ]
     outputs = [process.communicate()[0] for process in running]
     for command, process, output in zip(commands, running, outputs, strict=True):

@@ -22,7 +22,7 @@ _DEVICES = {"cpu": "cpu", "cuda": "gpu"}
 def add_operator(
     kernel: Kernel, inputs: Sequence[Any], arguments: Mapping[str, Any], *, checked: bool = False
 ) -> DataNode | tuple[DataNode, ...] | None:
-    """The kernel's outputs for ``inputs``: a node, a tuple of them, or None for a kernel without outputs.
+    """The outputs for ``inputs``: a node, a tuple of them, or None for a kernel without outputs.
 
     Inputs and arguments are nodes, or values that all samples share.
     """
@@ -30,13 +30,16 @@ def add_operator(
     names: list[str] = []
     for name, value in _complete(kernel, arguments).items():
         if isinstance(value, DataNode):
-            _check_device(kernel, f"argument '{name}'", value, "cpu", "Arguments are always on the CPU")
+            _check_device(kernel, f"argument '{name}'", value, "cpu")
             names.append(name)
             nodes.append(value)
         else:
             lines.append(constants.encode_argument(kernel, name, value))
     loaded = plugin()
     registration = None if kernel.library else loaded.registration(kernel)
+    which: dict[str, Any] = {"library": kernel.library, "symbol": kernel.symbol}
+    if registration:
+        which = {"handle": registration.handle}
     outputs = fn.opabi.call(
         *nodes,
         device=_DEVICES[kernel.device],
@@ -46,7 +49,7 @@ def add_operator(
         checked=checked,
         # DALI merges equal calls and drops unused ones: not those with effects, and not sinks.
         preserve=not kernel.pure or kernel.n_outputs == 0,
-        **({"handle": registration.handle} if registration else {"library": kernel.library, "symbol": kernel.symbol}),
+        **which,
     )
     outputs = [outputs] if isinstance(outputs, DataNode) else outputs
     if registration:
@@ -59,25 +62,26 @@ def _inputs(kernel: Kernel, inputs: Sequence[Any]) -> tuple[list[DataNode], list
     if len(inputs) != kernel.n_inputs:
         raise OpabiTypeError(
             f"kernel '{kernel.name}': expected {kernel.n_inputs} inputs, found {len(inputs)}. "
-            f"Its signature is \"{kernel.signature}\"."
+            f'Its signature is "{kernel.signature}".'
         )
     nodes, lines = [], []
-    device = _DEVICES[kernel.device]
     for port, value in enumerate(inputs):
         if isinstance(value, DataNode):
-            _check_device(kernel, f"input {port}", value, device, f"This kernel works on the {device.upper()}")
+            _check_device(kernel, f"input {port}", value, _DEVICES[kernel.device])
             nodes.append(value)
         else:
             lines.append(constants.encode_input(kernel, port, value))
     return nodes, lines
 
 
-def _check_device(kernel: Kernel, what: str, node: DataNode, device: str, reason: str) -> None:
-    if node.device != device:
-        raise OpabiTypeError(
-            f"kernel '{kernel.name}', {what}: expected a node on the {device.upper()}, found one on the "
-            f"{node.device.upper()}. {reason}: compute it there, or pass it through .{device}()."
-        )
+def _check_device(kernel: Kernel, what: str, node: DataNode, device: str) -> None:
+    if node.device == device:
+        return
+    why = "Arguments are on the CPU" if what.startswith("argument") else "The kernel works there"
+    raise OpabiTypeError(
+        f"kernel '{kernel.name}', {what}: expected a node on the {device.upper()}, found one on "
+        f"the {node.device.upper()}. {why}: pass it through .{device}(), or compute it there."
+    )
 
 
 def _complete(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,24 +89,27 @@ def _complete(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, Any]:
     known = {argument.name: argument for argument in kernel.arguments}
     for name in arguments:
         if name not in known:
-            takes = f"It takes {', '.join(map(repr, known))}." if known else "It takes no arguments."
-            raise OpabiTypeError(f"kernel '{kernel.name}' has no argument '{name}'. {takes}")
+            takes = ", ".join(map(repr, known)) or "no arguments"
+            raise OpabiTypeError(
+                f"kernel '{kernel.name}' has no argument '{name}'. It takes {takes}."
+            )
     complete = dict(arguments)
     for name, argument in known.items():
         if name in complete or argument.default is not MISSING:
             continue
         if (name, argument.dtype, argument.ndim) != ("seed", "int64", 0):
             raise OpabiTypeError(
-                f"kernel '{kernel.name}' needs the argument '{name}', which has no default. Pass it by name."
+                f"kernel '{kernel.name}' needs the argument '{name}', which has no default. "
+                "Pass it by name."
             )
         complete[name] = random_seed()
     return complete
 
 
 def random_seed() -> DataNode:
-    """A fresh int64 for each sample, from operators of DALI's: they keep the seed and the checkpoints.
+    """A fresh int64 for each sample, from operators of DALI's: they keep seeds and checkpoints.
 
-    Eight random bytes; the float range that DALI draws them from is rounded, so 0 and 255 come half as often.
+    Eight random bytes; DALI rounds them from a float range, so 0 and 255 come half as often.
     """
     noise = fn.random.uniform(range=[0, 255], dtype=types.UINT8, shape=[8])
     return fn.reinterpret(noise, dtype=types.INT64, shape=[])
@@ -119,18 +126,20 @@ def _end(registration: Registration) -> None:
 
 
 def _refuse_to_travel(kernel: Kernel) -> None:
-    """DALI would write the handle, which means nothing in another process: the operator refuses it there.
+    """Has the current pipeline say, when it is serialised, what to do instead.
 
-    Refusing here says so where it can still be mended. DALI's own refusal is a flag of the schema, for all
-    operators of it and with a text that names no way out; so the one pipeline gets a method of its own.
+    DALI would write the handle, which the operator refuses in another process: safe, but late.
+    DALI's own refusal is a flag of the schema, for every operator of it, and names no way out. An
+    argument of the C++ spec that throws when it is written also throws when DALI compares operators
+    to merge equal ones. So this one pipeline gets a method of its own.
     """
     name = kernel.name
 
     def serialize(*args: Any, **kwargs: Any) -> bytes:
         raise OpabiRuntimeError(
-            f"this pipeline cannot be serialized: kernel '{name}' was made from a function or an address, and lives "
-            "in this process only. Kernels of a shared library travel, as the library's path and the kernel's name: "
-            f"build one and call opabi.load(path).{name}."
+            f"this pipeline cannot be serialized: kernel '{name}' was made from a function or an "
+            "address, and lives in this process only. Kernels of a shared library travel, as the "
+            f"library's path and the kernel's name: build one and call opabi.load(path).{name}."
         )
 
     pipeline = Pipeline.current()

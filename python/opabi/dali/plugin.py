@@ -19,9 +19,9 @@ _ERR_CAP = 1024
 
 
 class Registration:
-    """A kernel's handle in the plugin; it is forgotten when the last reference to this object is gone.
+    """A kernel's handle in the plugin, which is forgotten with this object.
 
-    Operators that were built keep the kernel: a registration serves those that are still to be built.
+    Operators that were built keep the kernel; a registration serves those still to be built.
     """
 
     def __init__(self, plugin: Plugin, handle: int) -> None:
@@ -39,11 +39,19 @@ class Plugin:
         self._library.opabi_dali_error.restype = ctypes.c_char_p
         self._register = self._library.opabi_dali_register
         self._register.restype = ctypes.c_int64
-        self._register.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64)
+        self._register.argtypes = (
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_char_p,
+            ctypes.c_int64,
+        )
         self._forget = self._library.opabi_dali_forget
         self._forget.restype = None
         self._forget.argtypes = (ctypes.c_int64,)
-        self._registrations: weakref.WeakKeyDictionary[Any, Registration] = weakref.WeakKeyDictionary()
+        self._registrations: weakref.WeakKeyDictionary[Any, Registration] = (
+            weakref.WeakKeyDictionary()
+        )
         self._lock = threading.Lock()
 
     @property
@@ -79,7 +87,7 @@ _plugin: Plugin | None = None
 
 
 def plugin() -> Plugin:
-    """The plugin of the DALI in this process; loads it, and builds it if need be, at the first call."""
+    """The plugin of this process's DALI; the first call loads it, and builds it if need be."""
     global _plugin
     if _plugin is None:
         with _lock:
@@ -97,18 +105,24 @@ def _load() -> Plugin:
         plugin_manager.load_library(path)
     loaded = Plugin(path)
     if loaded.error:
-        raise OpabiRuntimeError(f"opabi's operator could not register itself with DALI: {loaded.error}")
+        raise OpabiRuntimeError(
+            f"opabi's operator could not register itself with DALI: {loaded.error}"
+        )
     if loaded.version.partition(",")[0] != API:
         raise OpabiRuntimeError(
-            f"this process has loaded the plugin {path} of another opabi (version {loaded.version}, expected {API}). "
-            "Load the one that this opabi has, or let opabi load it."
+            f"this process has loaded the plugin {path} of another opabi: found version "
+            f"{loaded.version}, expected {API}. Let opabi load its own, or load that one."
         )
     return loaded
 
 
 def _loaded_before() -> str | None:
-    """The file of the plugin that somebody else has loaded, perhaps a copy: its operator is the one that serves."""
+    """The plugin that somebody else has loaded, perhaps a copy: it has the operator that serves."""
     from nvidia.dali import backend
 
     schema = backend.TryGetSchema(SCHEMA)
-    return None if schema is None else str(ast.literal_eval(schema.GetArgumentDefaultValueString("_plugin")))
+    return (
+        None
+        if schema is None
+        else str(ast.literal_eval(schema.GetArgumentDefaultValueString("_plugin")))
+    )
