@@ -55,7 +55,7 @@ def vector(*values: float) -> np.ndarray:
     return np.array(values, np.float32)
 
 
-# ---- Ports ----------------------------------------------------------------------------------------
+# ---- Ports ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -193,7 +193,7 @@ def test_docstring_becomes_the_kernels() -> None:
     assert affine.__doc__ == "y = gain * x + bias"
 
 
-# ---- Arguments ------------------------------------------------------------------------------------
+# ---- Arguments -----------------------------------------------------------------------------------
 
 
 def test_argument_per_sample_and_constant() -> None:
@@ -220,8 +220,8 @@ def test_annotations_fix_dtype_and_rank() -> None:
         a: numba.float32 = 1,
         b: np.int16 = 2,
         c: float32 = 3,  # noqa: F821
-        d: "float64[:, :]" = ((1.0,),),
-        e: "uint8[...]" = 4,
+        d: "float64[:, :]" = ((1.0,),),  # noqa: F821, UP037
+        e: "uint8[...]" = 4,  # noqa: F821, UP037
         f: str = "ab",
         g: int = 5,
         h: numba.uint8[:] = (1, 2),
@@ -268,7 +268,7 @@ def test_partial_gives_defaults() -> None:
     assert thrice(vector(2), k=5).tolist() == [10]
 
 
-# ---- Setup ----------------------------------------------------------------------------------------
+# ---- Setup ---------------------------------------------------------------------------------------
 
 
 def test_setup_gets_all_shapes_and_arguments() -> None:
@@ -350,7 +350,7 @@ def test_setup_of_wrong_result_is_refused(rule: Any, text: str) -> None:
         kernel(np.ones(1))
 
 
-# ---- Actual sizes ---------------------------------------------------------------------------------
+# ---- Actual sizes --------------------------------------------------------------------------------
 
 
 def test_filter_returns_how_many_it_wrote() -> None:
@@ -386,7 +386,7 @@ def test_filter_that_returns_something_else_is_refused(returned: Any) -> None:
         kernel(np.ones(1))
 
 
-# ---- Errors ---------------------------------------------------------------------------------------
+# ---- Errors --------------------------------------------------------------------------------------
 
 
 def test_failing_sample_is_named_and_the_next_call_is_right() -> None:
@@ -483,7 +483,7 @@ def test_what_numba_refuses_is_told_with_the_users_line() -> None:
         assert text in str(caught.value)
 
 
-# ---- Threads --------------------------------------------------------------------------------------
+# ---- Threads -------------------------------------------------------------------------------------
 
 
 def test_run_does_not_hold_pythons_lock() -> None:

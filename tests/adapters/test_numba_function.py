@@ -212,7 +212,7 @@ def test_types_compile_at_once() -> None:
 
 def test_types_of_any_rank_are_given_by_numba_types() -> None:
     @opabi.numba.kernel("T[...] -> T[...]", types=[numba.uint8[:, :]])
-    def zero(x, out, *, k=2, mode="ab", table: "float32[:]" = (1, 2)):
+    def zero(x, out, *, k=2, mode="ab", table: "float32[:]" = (1, 2)):  # noqa: F821, UP037
         out[...] = 0
 
     assert zero(np.ones((1, 1), np.uint8)).tolist() == [[0]]
@@ -245,7 +245,9 @@ def test_outputs_are_bound_to_the_inputs_types(
     assert [(t.dtype, t.ndim) for t in found] == outputs
 
 
-@pytest.mark.parametrize("signature", ["", "T[n]", "T[n -> T[n]", "T[n]] -> T", "T[n] U -> T", ", ->"])
+@pytest.mark.parametrize(
+    "signature", ["", "T[n]", "T[n -> T[n]", "T[n]] -> T", "T[n] U -> T", ", ->"]
+)
 def test_signature_that_cannot_be_read_is_left_to_the_core(signature: str) -> None:
     with pytest.raises(opabi.OpabiValueError, match=r"OPABI-S-\d+"):
         opabi.numba.kernel(signature)(double)

@@ -6,10 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import opabi
 import pytest
 from nvidia.dali import fn, types
-
-import opabi
 from pipelines import build, feed, run, same, samples
 
 numba = pytest.importorskip("numba")
@@ -123,7 +122,7 @@ def test_a18_kernels_defined_in_a_conditional_pipeline_are_compiled_as_written()
 def test_a18_kernel_in_a_branch_sees_its_samples_only() -> None:
     def define() -> Any:
         x = feed([np.array([v], np.uint8) for v in (0, 5, 6)])
-        if fn.reductions.max(x) > np.uint8(4):
+        if fn.reductions.max(x) > np.uint8(4):  # noqa: SIM108
             y = face(x)
         else:
             y = x
@@ -145,7 +144,7 @@ def test_a18_jitted_helper_in_a_conditional_pipeline_is_named() -> None:
 
         return uses_helper(feed([np.array([0], np.uint8)]))
 
-    with pytest.raises(Exception, match="rewrites 'helper'.*Define it outside"):
+    with pytest.raises(Exception, match=r"rewrites 'helper'.*Define it outside"):
         run(define, batch_size=1, enable_conditionals=True)
 
 

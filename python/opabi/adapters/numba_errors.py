@@ -73,9 +73,17 @@ class Explainer:
             shapes = _shapes(struct, "inputs", "n_in", sample)
             arguments = _arguments(struct, sample)
             assert self._rule is not None
-            self._rule(*shapes, *(arguments[a] for a in self._rule_arguments))
+            result = self._rule(*shapes, *(arguments[a] for a in self._rule_arguments))
+            if _smallest(result) < 0:
+                raise ValueError(f"setup gives {result!r}, but extents are never negative")
 
         return _explain("opabi_setup", at, sample, again)
+
+
+def _smallest(extents: Any) -> int:
+    if isinstance(extents, tuple):
+        return min(map(_smallest, extents), default=0)
+    return int(extents)
 
 
 def _explain(name: str, at: int, sample: int, again: Callable[[Any], None]) -> int:

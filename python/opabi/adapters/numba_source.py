@@ -94,7 +94,13 @@ def _shapes(
     for port, expressions in extents.items():
         at = f"shapes + 8 * row * ({n_out} * s + {port})"
         lines.append(f"        shape = carray(pointer({at}, int64), row)")
-        lines += [f"        shape[{d}] = {extent}" for d, extent in enumerate(expressions)]
+        for d, extent in enumerate(expressions):
+            # -1 would pass for an extent that was not set.
+            lines += [
+                f"        if {extent} < 0:",
+                "            return explain(setup, s, 1)",
+                f"        shape[{d}] = {extent}",
+            ]
     return lines
 
 

@@ -51,11 +51,8 @@ def compile_objects(texts: Mapping[str, str]) -> dict[str, bytes] | None:
 
 
 def _compile_object(text: str) -> bytes | None:
-    """Machine code from the LLVM text of a cfunc, or None if it holds addresses of this process."""
-    if "numba.dynamic.globals" in text or re.search(r"inttoptr \(i64 \d{5,}", text):
-        return None
-    environments = collections.Counter(re.findall(r'@"?_ZN08NumbaEnv[^"\s,)]+', text))
-    if any(uses > 1 for uses in environments.values()):  # more than its definition: Python objects
+    """Machine code from the LLVM text of a cfunc, or None if it is of use in this process only."""
+    if _holds_addresses(text) or _needs_environment(text):
         return None
     module = llvm.parse_assembly(text)
     needed = {f.name for f in module.functions if f.is_declaration and f.name.startswith("NRT_")}
@@ -124,6 +121,24 @@ def machine() -> tuple[str, str, str]:
         llvm.get_host_cpu_name(),
         llvm.get_host_cpu_features().flatten(),
     )
+
+
+def _holds_addresses(text: str) -> bool:
+    """Whether something is baked in by its address, such as a ctypes function."""
+    return "numba.dynamic.globals" in text or bool(re.search(r"inttoptr \(i64 \d{5,}", text))
+
+
+def _needs_environment(text: str) -> bool:
+    """Whether it uses Python objects that Numba keeps in this process, as print does.
+
+    Exceptions with arguments use them too, but where they become Python objects, and a wrapper that
+    catches all exceptions never gets there.
+    """
+    text = re.sub(
+        r"^define [^\n]*@__excinfo_unwrap_args.*?^}", "", text, flags=re.DOTALL | re.MULTILINE
+    )
+    environments = collections.Counter(re.findall(r'@"?_ZN08NumbaEnv[^"\s,)]+', text))
+    return any(uses > 1 for uses in environments.values())  # more than its definition
 
 
 def _target_machine() -> Any:
