@@ -1,8 +1,8 @@
 """opabi: function-pointer operators for NVIDIA DALI.
 
 A *kernel* is a C function that follows the header ``opabi/opabi.h``. The adapters make kernels from what you
-have: ``opabi.numba`` (decorated functions), ``opabi.c`` (C and C++ sources, shared libraries, addresses) and
-``opabi.python`` (plain functions, slow). A kernel is called with arrays, and runs at once, or with the nodes
+have: ``opabi.numba`` (decorated functions), ``opabi.c`` (C and C++ sources, shared libraries, addresses),
+``opabi.cupy`` and ``opabi.cuda`` (kernels for the GPU) and ``opabi.python`` (plain functions, slow). A kernel is called with arrays, and runs at once, or with the nodes
 of a DALI pipeline, and becomes an operator there.
 """
 
@@ -21,9 +21,10 @@ from opabi.errors import (
 )
 
 if TYPE_CHECKING:
-    from opabi.adapters import c, numba, python
+    from opabi.adapters import c, cuda, cupy, numba, python
     from opabi.adapters.c import load
     from opabi.kernel import Argument, Kernel
+    from opabi.pair import Pair
 
 __version__ = "0.1.0"
 
@@ -36,7 +37,10 @@ __all__ = [
     "OpabiRuntimeError",
     "OpabiTypeError",
     "OpabiValueError",
+    "Pair",
     "c",
+    "cuda",
+    "cupy",
     "load",
     "numba",
     "python",
@@ -46,7 +50,10 @@ __all__ = [
 _LAZY = {
     "Argument": "opabi.kernel:Argument",
     "Kernel": "opabi.kernel:Kernel",
+    "Pair": "opabi.pair:Pair",
     "c": "opabi.adapters.c",
+    "cuda": "opabi.adapters.cuda",
+    "cupy": "opabi.adapters.cupy",
     "dali": "opabi.dali",
     "load": "opabi.adapters.c:load",
     "numba": "opabi.adapters.numba",

@@ -55,8 +55,9 @@ class Functions:
     keep: Any = None
 
 
-Specialize = Callable[[tuple[TensorType, ...], tuple[TensorType, ...]], Functions]
-"""Called with the types of the inputs and of the arguments; may be slow; errors become the caller's."""
+Specialize = Callable[..., Functions]
+"""Called with the types of the inputs and of the arguments, and for kernels on the GPU with the device's number; may
+be slow; errors become the caller's."""
 
 
 _DEVICES = {"cpu": 1, "cuda": 2}
@@ -108,6 +109,7 @@ class Kernel:
             (a["name"], a["dtype"], a["ndim"]) == ("seed", "int64", 0) and "default" not in a
             for a in core.arguments
         )
+        self._on_device = core.device == _DEVICES["cuda"]
         self.__name__ = core.name
         self.__doc__ = core.doc or None
 
@@ -212,6 +214,10 @@ class Kernel:
             raise OpabiValueError(f"num_threads: expected 1 to 1024, found {num_threads}.")
         if self._wants_seed and "seed" not in arguments:
             arguments["seed"] = _fresh_seed(inputs)
+        if self._on_device:
+            from opabi import device_arrays
+
+            return device_arrays.call(self, inputs, arguments or None, out, checked)
         return _core.call(self._core, inputs, arguments or None, out, checked, num_threads)
 
     @property

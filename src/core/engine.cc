@@ -68,6 +68,7 @@ Engine::Engine(std::shared_ptr<Kernel> kernel, const EngineOptions &options)
   const opabi_kernel &d = kernel_->descriptor();
   functions_ = {d.run, d.setup, d.user_data};
   for (int port = 0; port < n_out_; port++) bounded_[port] = kernel_->signature().outputs()[port].bounded();
+  if (d.device_type != OPABI_CPU) CheckDevice();
   Create();
 }
 
@@ -102,7 +103,7 @@ void Engine::Begin(int64_t n_samples) {
   arguments_.Begin(n_samples);
 }
 
-void Engine::Setup() {
+void Engine::Setup(const RunContext &context) {
   CheckInputs();
   arguments_.Fill();
   BindTypes();
@@ -115,6 +116,7 @@ void Engine::Setup() {
   }
   NamingKernel(*kernel_, [this] { InferShapes(); });
   if (n_samples_ == 0) return;  // OPABI-H-012
+  if (context.device && kernel_->demands(OPABI_SETUP_READS_DATA)) context.device->Synchronize(context.stream);
   CallSetup();
   CheckOutputs();
   outputs_.Resize(n_samples_, n_out_);
@@ -132,6 +134,11 @@ void Engine::CheckInputs() {
       throw Error(Kind::kType, "OPABI-H-002",
                   label() + "expected a tensor in host memory, found one on the GPU. This kernel works on the CPU: "
                             "copy the data to the CPU first.");
+    }
+    if (info.device_type != OPABI_CPU && info.device_id != options_.device_id) {
+      throw Error(Kind::kType, "OPABI-H-002",
+                  label() + "expected a tensor on CUDA device " + std::to_string(options_.device_id) + ", found one on " +
+                      std::to_string(info.device_id) + ". Copy it there first.");
     }
     if (!IsDtype(info.dtype)) {
       throw Error(Kind::kType, "OPABI-H-002",

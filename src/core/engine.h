@@ -18,6 +18,7 @@
 
 #include "core/arguments.h"
 #include "core/batch.h"
+#include "core/device.h"
 #include "core/kernel.h"
 #include "core/pool.h"
 #include "core/report.h"
@@ -26,15 +27,17 @@
 namespace opabi {
 
 struct EngineOptions {
-  bool checked = false;    // guard bytes, poison, inputs compared: see checked.h
+  bool checked = false;    // guard bytes, poison, inputs compared: see checked.cc; CUDA: waits for the call
   int64_t max_batch = 0;   // 0: not known
   int n_workers = 1;       // the largest pool that Run will get
   int32_t device_id = 0;   // for CUDA kernels
 };
 
-/// What a host lends for one run. CPU kernels use the pool alone.
+/// What a host lends for one run. CPU kernels use the pool alone, CUDA kernels the rest.
 struct RunContext {
   Pool *pool = nullptr;
+  Device *device = nullptr;
+  void *stream = nullptr;  // a CUstream, not NULL
 };
 
 class Engine {
@@ -66,7 +69,8 @@ class Engine {
     arguments_.Set(sample, arg, data, shape);
   }
 
-  void Setup();
+  /// `context` is for CUDA kernels whose setup reads data: they find it complete (OPABI-H-031).
+  void Setup(const RunContext &context = {});
   int64_t n_samples() const { return n_samples_; }
   const PortInfo &output(int port) const { return out_info_[port]; }
   const int64_t *shape(int64_t sample, int port) const {
@@ -106,9 +110,14 @@ class Engine {
   void ResetActual(int64_t sample);
   bool IsBounded(int port, int32_t dimension) const;
   void PrepareWorkers(int n);
+  void FillCall(int worker, int64_t begin, int64_t end, opabi_call *call);
   void CallRange(int worker, int64_t begin, int64_t end);
+  void CallRun(const opabi_call &call);
   void CheckActualShapes() const;
   int64_t BatchBytes() const;
+  // engine_cuda.cc
+  void CheckDevice() const;
+  void RunCuda(const RunContext &context);
   // checked.cc
   void RunChecked();
   friend class CheckedCall;

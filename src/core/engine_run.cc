@@ -13,7 +13,9 @@ namespace opabi {
 void Engine::Run(const RunContext &context) {
   if (n_samples_ == 0) return;  // OPABI-H-012
   PrepareOutputs();
-  if (options_.checked) {
+  if (kernel_->descriptor().device_type != OPABI_CPU) {
+    RunCuda(context);
+  } else if (options_.checked) {
     RunChecked();
   } else {
     // One thread, one range: where the batch must not be split, where calls on the instance must not
@@ -99,12 +101,14 @@ int64_t Engine::BatchBytes() const {
 
 void Engine::PrepareWorkers(int n) {
   while (static_cast<int>(workers_.size()) < n) workers_.push_back(std::make_unique<Worker>());
+  const bool device = kernel_->descriptor().device_type != OPABI_CPU;
   for (int i = 0; i < 3; i++) {
-    if (scratch_bytes_[i] >= 0 && (i == OPABI_SCRATCH_HOST || scratch_bytes_[i] == 0)) continue;
+    if (scratch_bytes_[i] >= 0 && (device || i == OPABI_SCRATCH_HOST || scratch_bytes_[i] == 0)) continue;
     throw Error(Kind::kRuntime, "OPABI-K-027",
                 "kernel '" + kernel_->name() + "': setup asked for " + std::to_string(scratch_bytes_[i]) + " bytes of " +
                     (i == OPABI_SCRATCH_HOST ? "host" : i == OPABI_SCRATCH_DEVICE ? "device" : "pinned") +
-                    " scratch, which a kernel that works on the CPU cannot have.");
+                    " scratch, which " +
+                    (device ? "no kernel can have." : "a kernel that works on the CPU cannot have."));
   }
   for (const auto &worker : workers_) worker->failure = Failure();
   const int64_t bytes = scratch_bytes_[OPABI_SCRATCH_HOST];
@@ -119,10 +123,11 @@ void Engine::PrepareWorkers(int n) {
   }
 }
 
-void Engine::CallRange(int index, int64_t begin, int64_t end) {
+void Engine::FillCall(int index, int64_t begin, int64_t end, opabi_call *filled) {
   Worker &worker = *workers_[index];
   worker.error.Reset();
-  opabi_call call{};
+  opabi_call &call = *filled;
+  call = {};
   call.struct_size = sizeof call;
   call.abi = OPABI_VERSION(OPABI_MAJOR, OPABI_MINOR);
   call.user_data = functions_.user_data;
@@ -148,6 +153,17 @@ void Engine::CallRange(int index, int64_t begin, int64_t end) {
   call.err = worker.error.text;
   call.err_cap = sizeof worker.error.text;
   call.err_where = worker.error.where;
+}
+
+void Engine::CallRange(int index, int64_t begin, int64_t end) {
+  opabi_call call;
+  FillCall(index, begin, end, &call);
+  CallRun(call);
+}
+
+void Engine::CallRun(const opabi_call &call) {
+  Worker &worker = *workers_[call.worker];
+  const int64_t begin = call.first_sample, end = begin + call.n_samples;
   Failure failure;
   try {
     const int32_t status = functions_.run(&call);

@@ -3,10 +3,12 @@
 
 #include <cstring>
 #include <stdexcept>
+#include <type_traits>
 
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/library.h"
+#include "cuda/lane.h"
 #include "dali/handles.h"
 #include "dali/pipeline/operator/error_reporting.h"
 #include "dali/pool.h"
@@ -18,6 +20,9 @@ namespace {
 constexpr uint32_t kFromDali[] = {OPABI_UINT8,   OPABI_UINT16,  OPABI_UINT32,  OPABI_UINT64,
                                   OPABI_INT8,    OPABI_INT16,   OPABI_INT32,   OPABI_INT64,
                                   OPABI_FLOAT16, OPABI_FLOAT32, OPABI_FLOAT64, OPABI_BOOL};
+/// The default stream's handle, where NULL is none (CU_STREAM_LEGACY).
+void *const kLegacyStream = reinterpret_cast<void *>(1);
+
 constexpr int kDaliTypes = sizeof kFromDali / sizeof kFromDali[0];
 static_assert(DALI_UINT8 == 0 && DALI_BOOL == kDaliTypes - 1, "the table follows DALI's order");
 
@@ -65,28 +70,24 @@ std::shared_ptr<Kernel> FindKernel(const dali::OpSpec &spec) {
   return handle ? FindHandle(handle) : OpenKernel(library, spec.GetArgument<std::string>("symbol"));
 }
 
+template <typename Backend>
 std::unique_ptr<dali::OperatorBase> MakeCall(const dali::OpSpec &spec) {
-  std::shared_ptr<Kernel> kernel = Translated([&] { return FindKernel(spec); });
-  if (kernel->has_instance()) return std::make_unique<StatefulCall>(spec, std::move(kernel));
-  return std::make_unique<StatelessCall>(spec, std::move(kernel));
+  std::shared_ptr<Kernel> kernel = Translated([&] {
+    std::shared_ptr<Kernel> found = FindKernel(spec);
+    const bool on_gpu = std::is_same_v<Backend, dali::GPUBackend>;
+    if ((found->descriptor().device_type == OPABI_CUDA) != on_gpu) {
+      throw Error(Kind::kType, "OPABI-H-002",
+                  "kernel '" + found->name() + "' works on the " + (on_gpu ? "CPU" : "GPU") +
+                      ", this operator on the " + (on_gpu ? "GPU." : "CPU."));
+    }
+    return found;
+  });
+  if (kernel->has_instance()) return std::make_unique<StatefulCall<Backend>>(spec, std::move(kernel));
+  return std::make_unique<StatelessCall<Backend>>(spec, std::move(kernel));
 }
 
-void StatefulCall::SaveState(dali::OpCheckpoint &checkpoint, dali::AccessOrder) {
-  checkpoint.MutableCheckpointState() = call_.SaveState();
-}
-
-void StatefulCall::RestoreState(const dali::OpCheckpoint &checkpoint) {
-  call_.RestoreState(checkpoint.CheckpointState<std::string>());
-}
-
-std::string StatefulCall::SerializeCheckpoint(const dali::OpCheckpoint &checkpoint) const {
-  return checkpoint.CheckpointState<std::string>();
-}
-
-void StatefulCall::DeserializeCheckpoint(dali::OpCheckpoint &checkpoint,
-                                         const std::string &data) const {
-  checkpoint.MutableCheckpointState() = data;
-}
+template std::unique_ptr<dali::OperatorBase> MakeCall<dali::CPUBackend>(const dali::OpSpec &);
+template std::unique_ptr<dali::OperatorBase> MakeCall<dali::GPUBackend>(const dali::OpSpec &);
 
 Call::Call(const dali::OpSpec &spec, std::shared_ptr<Kernel> kernel)
     : n_workers_(spec.GetArgument<int>("num_threads")),
@@ -96,9 +97,9 @@ Call::Call(const dali::OpSpec &spec, std::shared_ptr<Kernel> kernel)
     options.checked = spec.GetArgument<bool>("checked");
     options.max_batch = max_batch_;
     options.n_workers = n_workers_;
-    if (kernel->descriptor().device_type != OPABI_CPU) {
-      throw Error(Kind::kType, "OPABI-H-002",
-                  "kernel '" + kernel->name() + "' works on the GPU, this operator on the CPU.");
+    if (kernel->descriptor().device_type == OPABI_CUDA) {
+      options.device_id = spec.GetArgument<int>("device_id");
+      device_ = std::make_unique<cuda::Lane>(options.device_id);
     }
     engine_ = std::make_unique<Engine>(std::move(kernel), options);
     for (const std::string &name : spec.GetRepeatedArgument<std::string>("argument_names")) {
@@ -151,7 +152,7 @@ bool Call::Setup(std::vector<dali::OutputDesc> &outputs, const dali::Workspace &
     engine_->Begin(BatchSize(workspace));
     DescribeInputs(workspace);
     DescribeConstants();
-    engine_->Setup();
+    engine_->Setup(DeviceContext(workspace));
     if (bounded_) return false;
     outputs.resize(engine_->n_out());
     for (int port = 0; port < engine_->n_out(); port++) {
@@ -178,36 +179,46 @@ std::string Call::Label(int input) const {
 }
 
 void Call::DescribeInputs(const dali::Workspace &workspace) {
-  const int n_ports = static_cast<int>(ports_.size());
   for (int i = 0; i < workspace.NumInput(); i++) {
-    if (!workspace.InputIsType<dali::CPUBackend>(i)) {
+    if (workspace.InputIsType<dali::CPUBackend>(i)) {
+      info_.device_type = OPABI_CPU;
+      DescribeInput(i, workspace.Input<dali::CPUBackend>(i));
+    } else if (device_ && i < static_cast<int>(ports_.size())) {
+      info_.device_type = OPABI_CUDA;
+      DescribeInput(i, workspace.Input<dali::GPUBackend>(i));
+    } else {
       throw Error(Kind::kType, "OPABI-H-002",
                   Label(i) + ": expected a batch on the CPU, found one on the GPU.");
     }
-    const auto &list = workspace.Input<dali::CPUBackend>(i);
-    const int type = list.type();
-    if (type < 0 || type >= kDaliTypes) {
-      throw Error(Kind::kType, "OPABI-H-002",
-                  Label(i) + ": DALI's type " + std::string(list.type_info().name()) +
-                      " is no element type of opabi. Cast it to a number first.");
+  }
+}
+
+template <typename Backend>
+void Call::DescribeInput(int i, const dali::TensorList<Backend> &list) {
+  const int n_ports = static_cast<int>(ports_.size());
+  const int type = list.type();
+  if (type < 0 || type >= kDaliTypes) {
+    throw Error(Kind::kType, "OPABI-H-002",
+                Label(i) + ": DALI's type " + std::string(list.type_info().name()) +
+                    " is no element type of opabi. Cast it to a number first.");
+  }
+  info_.dtype = kFromDali[type];
+  info_.ndim = list.sample_dim();
+  info_.layout = list.GetLayout().c_str();
+  info_.device_id = info_.device_type == OPABI_CPU ? 0 : list.device_id();
+  const int64_t *shape = list.shape().shapes.data();
+  const int n = list.num_samples();
+  if (i < n_ports) {
+    const int port = ports_[i];
+    engine_->DescribeInput(port, info_);
+    for (int s = 0; s < n; s++, shape += info_.ndim) {
+      engine_->SetInput(s, port, const_cast<void *>(list.raw_tensor(s)), shape);
     }
-    info_.dtype = kFromDali[type];
-    info_.ndim = list.sample_dim();
-    info_.layout = list.GetLayout().c_str();
-    const int64_t *shape = list.shape().shapes.data();
-    const int n = list.num_samples();
-    if (i < n_ports) {
-      const int port = ports_[i];
-      engine_->DescribeInput(port, info_);
-      for (int s = 0; s < n; s++, shape += info_.ndim) {
-        engine_->SetInput(s, port, const_cast<void *>(list.raw_tensor(s)), shape);
-      }
-    } else {
-      const int arg = arguments_[i - n_ports];
-      engine_->DescribeArgument(arg, info_);
-      for (int s = 0; s < n; s++, shape += info_.ndim)
-        engine_->SetArgument(s, arg, list.raw_tensor(s), shape);
-    }
+  } else {
+    const int arg = arguments_[i - n_ports];
+    engine_->DescribeArgument(arg, info_);
+    for (int s = 0; s < n; s++, shape += info_.ndim)
+      engine_->SetArgument(s, arg, list.raw_tensor(s), shape);
   }
 }
 
@@ -216,6 +227,8 @@ void Call::DescribeConstants() {
     info_.dtype = constant.dtype;
     info_.ndim = static_cast<int32_t>(constant.shape.size());
     info_.layout.clear();
+    info_.device_type = OPABI_CPU;
+    info_.device_id = 0;
     engine_->DescribeInput(constant.input(), info_);
     for (int64_t s = 0; s < engine_->n_samples(); s++) {
       engine_->SetInput(s, constant.input(), constant.data.data(), constant.shape.data());
@@ -226,18 +239,37 @@ void Call::DescribeConstants() {
 void Call::Run(dali::Workspace &workspace) {
   Translated([&] {
     if (bounded_) Allocate(workspace);
-    for (int port = 0; port < engine_->n_out(); port++) {
-      if (engine_->bounded(port)) continue;
-      auto &list = workspace.Output<dali::CPUBackend>(port);
-      for (int s = 0; s < list.num_samples(); s++)
-        engine_->SetOutput(s, port, list.raw_mutable_tensor(s));
-    }
+    device_ ? SetOutputs<dali::GPUBackend>(workspace) : SetOutputs<dali::CPUBackend>(workspace);
     if (engine_->n_samples() > 0) RunEngine(workspace);
     CopyBounded(workspace);
-    for (int port = 0; port < engine_->n_out(); port++) {
-      workspace.Output<dali::CPUBackend>(port).SetLayout(engine_->output(port).layout);
-    }
+    device_ ? SetLayouts<dali::GPUBackend>(workspace) : SetLayouts<dali::CPUBackend>(workspace);
   });
+}
+
+template <typename Backend>
+void Call::SetOutputs(dali::Workspace &workspace) {
+  for (int port = 0; port < engine_->n_out(); port++) {
+    if (engine_->bounded(port)) continue;
+    auto &list = workspace.Output<Backend>(port);
+    for (int s = 0; s < list.num_samples(); s++)
+      engine_->SetOutput(s, port, list.raw_mutable_tensor(s));
+  }
+}
+
+template <typename Backend>
+void Call::SetLayouts(dali::Workspace &workspace) {
+  for (int port = 0; port < engine_->n_out(); port++) {
+    workspace.Output<Backend>(port).SetLayout(engine_->output(port).layout);
+  }
+}
+
+RunContext Call::DeviceContext(const dali::Workspace &workspace) const {
+  RunContext context;
+  if (device_) {
+    context.device = device_.get();
+    context.stream = workspace.stream() ? workspace.stream() : kLegacyStream;
+  }
+  return context;
 }
 
 std::string Call::SaveState() const {
@@ -257,10 +289,10 @@ void Call::Allocate(dali::Workspace &workspace) {
 }
 
 void Call::RunEngine(dali::Workspace &workspace) {
-  RunContext context;
+  RunContext context = DeviceContext(workspace);
   InlinePool alone;
   context.pool = &alone;
-  if (!workspace.HasThreadPool()) return engine_->Run(context);
+  if (device_ || !workspace.HasThreadPool()) return engine_->Run(context);
   WorkspacePool pool(workspace.GetThreadPool(), n_workers_);
   context.pool = &pool;
   engine_->Run(context);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device.h"
 #include "core/engine.h"
 #include "dali/pipeline/operator/checkpointing/op_checkpoint.h"
 #include "dali/pipeline/operator/checkpointing/stateless_operator.h"
@@ -15,7 +16,7 @@
 
 namespace opabi {
 
-/// One operator of a pipeline on the CPU. Its inputs are those of the kernel's that are no constants, then one for
+/// One operator of a pipeline, on the CPU or the GPU as its kernel is. Its inputs are those of the kernel's that are no constants, then one for
 /// each argument that is given per sample. Throws what DALI turns into Python's ValueError, TypeError, IndexError and RuntimeError.
 class Call {
  public:
@@ -34,12 +35,20 @@ class Call {
   int BatchSize(const dali::Workspace &workspace) const;
   void DescribeInputs(const dali::Workspace &workspace);
   void DescribeConstants();
+  template <typename Backend>
+  void DescribeInput(int input, const dali::TensorList<Backend> &list);
+  template <typename Backend>
+  void SetOutputs(dali::Workspace &workspace);
+  template <typename Backend>
+  void SetLayouts(dali::Workspace &workspace);
+  RunContext DeviceContext(const dali::Workspace &workspace) const;
   std::string Label(int input) const;
   void Allocate(dali::Workspace &workspace);
   void RunEngine(dali::Workspace &workspace);
   void CopyBounded(dali::Workspace &workspace);
 
   int n_workers_, max_batch_;
+  std::unique_ptr<Device> device_;  // NULL: on the CPU
   std::unique_ptr<Engine> engine_;
   std::vector<int> ports_;      // the kernel's input that each leading input feeds
   std::vector<int> arguments_;  // the argument that each trailing input feeds
@@ -68,23 +77,33 @@ class CallOperator : public Base {
 };
 
 /// For kernels without an instance.
-using StatelessCall = CallOperator<dali::StatelessOperator<dali::CPUBackend>>;
+template <typename Backend>
+using StatelessCall = CallOperator<dali::StatelessOperator<Backend>>;
 
 /// For kernels with an instance, which is saved and restored by the kernel's own functions.
-class StatefulCall final : public CallOperator<dali::Operator<dali::CPUBackend>> {
+template <typename Backend>
+class StatefulCall final : public CallOperator<dali::Operator<Backend>> {
  public:
-  using CallOperator::CallOperator;
-  void SaveState(dali::OpCheckpoint &checkpoint, dali::AccessOrder order) override;
-  void RestoreState(const dali::OpCheckpoint &checkpoint) override;
-  std::string SerializeCheckpoint(const dali::OpCheckpoint &checkpoint) const override;
-  void DeserializeCheckpoint(dali::OpCheckpoint &checkpoint,
-                             const std::string &data) const override;
+  using CallOperator<dali::Operator<Backend>>::CallOperator;
+  void SaveState(dali::OpCheckpoint &checkpoint, dali::AccessOrder) override {
+    checkpoint.MutableCheckpointState() = this->call_.SaveState();
+  }
+  void RestoreState(const dali::OpCheckpoint &checkpoint) override {
+    this->call_.RestoreState(checkpoint.CheckpointState<std::string>());
+  }
+  std::string SerializeCheckpoint(const dali::OpCheckpoint &checkpoint) const override {
+    return checkpoint.CheckpointState<std::string>();
+  }
+  void DeserializeCheckpoint(dali::OpCheckpoint &checkpoint, const std::string &data) const override {
+    checkpoint.MutableCheckpointState() = data;
+  }
 };
 
 /// The kernel that a definition names: by handle, or by library and symbol. Throws Error.
 std::shared_ptr<Kernel> FindKernel(const dali::OpSpec &spec);
 
-/// The operator of the class that suits the kernel.
+/// The operator of the class that suits the kernel. Throws where the kernel works elsewhere than on the backend.
+template <typename Backend>
 std::unique_ptr<dali::OperatorBase> MakeCall(const dali::OpSpec &spec);
 
 }  // namespace opabi

@@ -51,8 +51,13 @@ The inputs are the kernel's, then one for each name in ``argument_names``. Kerne
   schema.AddOptionalArg("checked", "Guards round every buffer; slow. See opabi's checked mode.",
                         false);
   schema.AddOptionalArg("_plugin", "The file that this operator comes from.", ThisFile());
+  schema.InputDevice(0, 2 * OPABI_MAX_PORTS, dali::InputDevice::MatchBackendOrCPU);
   schema.SupportBackend<dali::CPUBackend>();
-  dali::CPUOperatorRegistry::Registry().Register<dali::CPUBackend>(kSchema, MakeCall);
+  schema.SupportBackend<dali::GPUBackend>();
+  dali::CPUOperatorRegistry::Registry().Register<dali::CPUBackend>(
+      kSchema, MakeCall<dali::CPUBackend>);
+  dali::GPUOperatorRegistry::Registry().Register<dali::GPUBackend>(kSchema,
+                                                                   MakeCall<dali::GPUBackend>);
 }
 
 std::string g_load_error;

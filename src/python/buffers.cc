@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/buffers.h"
 
+#include <pybind11/stl.h>
+
 #include <cstring>
 
 #include "core/dtype.h"
@@ -248,6 +250,58 @@ void Buffer::ReadValue(py::handle object, const ValuePlace &place) {
   Read(object, place, false);
 }
 
+void Buffer::ReadDevice(py::handle object, const ValuePlace &place, bool any_strides, void *stream) {
+  if (!py::hasattr(object, "__dlpack_device__")) return Read(object, place, any_strides);
+  const auto device = object.attr("__dlpack_device__")().cast<std::pair<int, int>>();
+  if (device.first == OPABI_CPU) return Read(object, place, any_strides);
+  if (device.first != OPABI_CUDA) {
+    throw Error(Kind::kType, "OPABI-H-002",
+                place.str() + ": expected data on the CPU or a CUDA device, found " + TypeName(object) +
+                    " on DLPack's device type " + std::to_string(device.first) + ".");
+  }
+  Reset();
+  info_ = PortInfo();
+  weak_ = false;
+  // The capsule is not consumed: it gives its tensor back when it is dropped.
+  keep_ = object.attr("__dlpack__")(py::arg("stream") = reinterpret_cast<intptr_t>(stream));
+  const auto *tensor = static_cast<const opabi_tensor *>(PyCapsule_GetPointer(keep_.ptr(), "dltensor"));
+  if (!tensor) throw py::error_already_set();
+  if (!IsDtype(tensor->dtype) || tensor->ndim > OPABI_MAX_NDIM) {
+    throw Error(Kind::kType, "OPABI-H-002",
+                place.str() + ": expected bool, an integer or a float type of rank 0 to 15, found " +
+                    DtypeName(tensor->dtype) + " of rank " + std::to_string(tensor->ndim) + ".");
+  }
+  info_.dtype = tensor->dtype;
+  info_.ndim = tensor->ndim;
+  info_.device_type = OPABI_CUDA;
+  info_.device_id = device.second;
+  data_ = static_cast<char *>(tensor->data) + tensor->byte_offset;
+  contiguous_ = true;
+  int64_t stride = 1;
+  for (int d = tensor->ndim - 1; d >= 0; d--) {
+    shape_[d] = tensor->shape[d];
+    strides_[d] = tensor->strides ? tensor->strides[d] : stride;
+    if (shape_[d] != 1 && strides_[d] != stride) contiguous_ = false;
+    stride *= shape_[d];
+  }
+  if (stride == 0) contiguous_ = true;  // no elements
+  if (contiguous_ || any_strides) return;
+  throw Error(Kind::kValue, "OPABI-H-002",
+              place.str() + ": expected a contiguous array, found one with strides, and arrays on the GPU are not "
+                            "copied unasked. Make it contiguous first.");
+}
+
+void Buffer::WriteDevice(py::handle object, const ValuePlace &place, const PortInfo &info, const int64_t *shape,
+                         void *stream) {
+  ReadDevice(object, place, true, stream);
+  if (info_.device_type != OPABI_CUDA || info_.device_id != info.device_id) {
+    throw Error(Kind::kType, "OPABI-H-002",
+                place.str() + ": expected out= on CUDA device " + std::to_string(info.device_id) + ", found " +
+                    TypeName(object) + " elsewhere.");
+  }
+  CheckOutput(place, info, shape);
+}
+
 void Buffer::Write(py::handle object, const ValuePlace &place, const PortInfo &info, const int64_t *shape) {
   Reset();
   if (!Acquire(object.ptr(), PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)) {
@@ -258,6 +312,10 @@ void Buffer::Write(py::handle object, const ValuePlace &place, const PortInfo &i
     }
   }
   Parse(place);
+  CheckOutput(place, info, shape);
+}
+
+void Buffer::CheckOutput(const ValuePlace &place, const PortInfo &info, const int64_t *shape) const {
   const bool same_shape = info_.ndim == info.ndim && std::equal(shape_, shape_ + info.ndim, shape);
   if (info_.dtype != info.dtype || !same_shape) {
     throw Error(info_.dtype != info.dtype ? Kind::kType : Kind::kValue, "",

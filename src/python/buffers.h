@@ -43,6 +43,14 @@ class __attribute__((visibility("hidden"))) Buffer {
   /// An output given by the caller: contiguous, writable, of exactly this dtype and shape.
   void Write(pybind11::handle object, const ValuePlace &place, const PortInfo &info, const int64_t *shape);
 
+  /// As Read, and arrays on a CUDA device through DLPack, where `stream` may use them at once. No copy: such an
+  /// array with strides is refused unless `any_strides`.
+  void ReadDevice(pybind11::handle object, const ValuePlace &place, bool any_strides, void *stream);
+
+  /// As Write, for outputs on the device.
+  void WriteDevice(pybind11::handle object, const ValuePlace &place, const PortInfo &info, const int64_t *shape,
+                   void *stream);
+
   void Reset();
 
   const PortInfo &info() const { return info_; }
@@ -60,6 +68,7 @@ class __attribute__((visibility("hidden"))) Buffer {
   bool ReadNumber(pybind11::handle object);
   bool Acquire(PyObject *object, int flags);
   void Parse(const ValuePlace &place);
+  void CheckOutput(const ValuePlace &place, const PortInfo &info, const int64_t *shape) const;
   bool IsAligned() const;
 
   pybind11::object keep_;  // what was made from the caller's object

@@ -158,8 +158,10 @@ int32_t OwnedDescriptor::Specialize(const opabi_specialize *specialize) {
 }
 
 int32_t OwnedDescriptor::CallSpecialize(const opabi_specialize *s) {
-  const py::object functions =
-      specialize_(TensorTypes(s->n_in, s->in_dtype, s->in_ndim), TensorTypes(s->n_args, s->arg_dtype, s->arg_ndim));
+  py::tuple call = py::make_tuple(TensorTypes(s->n_in, s->in_dtype, s->in_ndim),
+                                  TensorTypes(s->n_args, s->arg_dtype, s->arg_ndim));
+  if (s->device_type == OPABI_CUDA) call = py::tuple(call + py::make_tuple(s->device_id));
+  const py::object functions = specialize_(*call);
   *s->out_run = reinterpret_cast<opabi_run_fn>(functions.attr("run").cast<uintptr_t>());
   *s->out_setup = reinterpret_cast<opabi_setup_fn>(functions.attr("setup").cast<uintptr_t>());
   *s->out_user_data = reinterpret_cast<void *>(functions.attr("user_data").cast<uintptr_t>());

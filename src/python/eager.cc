@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "cuda/lane.h"
 
 namespace py = pybind11;
 
@@ -14,7 +15,8 @@ namespace {
 /// One call: reads the objects, runs the engine, gives back arrays.
 class EagerCall {
  public:
-  EagerCall(EagerEngine &eager, py::tuple inputs) : eager_(eager), engine_(eager.engine), inputs_(std::move(inputs)) {}
+  EagerCall(EagerEngine &eager, py::tuple inputs, const EagerStream &stream)
+      : eager_(eager), engine_(eager.engine), inputs_(std::move(inputs)), stream_(stream) {}
   ~EagerCall() { eager_.ResetBuffers(); }
 
   py::object Run(py::handle arguments, py::handle out) {
@@ -25,18 +27,19 @@ class EagerCall {
     if (arguments && !arguments.is_none()) ReadArguments(py::reinterpret_borrow<py::dict>(arguments));
     {
       py::gil_scoped_release unlocked;
-      engine_.Setup();
+      engine_.Setup(Context());
     }
     PrepareOutputs(out);
     {
       py::gil_scoped_release unlocked;
-      engine_.Run({eager_.pool.get()});
+      engine_.Run(Context());
     }
     CopyBounded();
     return Result([this](int port) -> py::object { return std::move(results_[port]); });
   }
 
  private:
+  RunContext Context() const { return {eager_.pool.get(), eager_.device.get(), stream_.stream}; }
   const Kernel &kernel() const { return engine_.kernel(); }
   ValuePlace At(ValuePlace::Kind kind, int index, int64_t sample) const { return {kind, &kernel(), index, batch_ ? sample : -1}; }
 
@@ -70,7 +73,11 @@ class EagerCall {
       const ValuePlace place = At(ValuePlace::kInput, port, s);
       if (list || s == 0) {
         Buffer &next = eager_.NextBuffer();
-        next.Read(Item(object, list, s, place), place, any_strides);
+        if (stream_.stream) {
+          next.ReadDevice(Item(object, list, s, place), place, any_strides, stream_.stream);
+        } else {
+          next.Read(Item(object, list, s, place), place, any_strides);
+        }
         buffer = &next;
         CheckUniform(place, next.info(), s, &first);
         if (s == 0) engine_.DescribeInput(port, first);
@@ -145,9 +152,14 @@ class EagerCall {
       py::list list;
       for (int64_t s = 0; s < n_samples_; s++) {
         const py::object array = given ? Item(target, batch_, s, At(ValuePlace::kOutput, port, s))
-                                       : NewArray(engine_.output(port), engine_.shape(s, port));
+                                       : MakeArray(port, s);
         Buffer &buffer = eager_.NextBuffer();
-        buffer.Write(array, At(ValuePlace::kOutput, port, s), engine_.output(port), engine_.shape(s, port));
+        if (stream_.stream) {
+          buffer.WriteDevice(array, At(ValuePlace::kOutput, port, s), engine_.output(port), engine_.shape(s, port),
+                             stream_.stream);
+        } else {
+          buffer.Write(array, At(ValuePlace::kOutput, port, s), engine_.output(port), engine_.shape(s, port));
+        }
         if (given) CheckApart(buffer, port, s);
         engine_.SetOutput(s, port, buffer.data());
         if (batch_ && !given) list.append(array);
@@ -155,6 +167,15 @@ class EagerCall {
       }
       if (batch_) results_[port] = given ? target : list;
     }
+  }
+
+  py::object MakeArray(int port, int64_t sample) const {
+    const PortInfo &info = engine_.output(port);
+    const int64_t *shape = engine_.shape(sample, port);
+    if (!stream_.stream) return NewArray(info, shape);
+    py::tuple extents(info.ndim);
+    for (int d = 0; d < info.ndim; d++) extents[d] = shape[d];
+    return stream_.new_array(DtypeName(info.dtype), extents);
   }
 
   py::object OutOf(py::handle out, int port) const {
@@ -222,6 +243,7 @@ class EagerCall {
   EagerEngine &eager_;
   Engine &engine_;
   py::tuple inputs_;
+  const EagerStream &stream_;
   bool batch_ = false;
   int64_t n_samples_ = 1;
   py::object results_[OPABI_MAX_PORTS];
@@ -230,7 +252,8 @@ class EagerCall {
 }  // namespace
 
 EagerEngine::EagerEngine(std::shared_ptr<Kernel> kernel, const EagerOptions &options)
-    : options(options), engine(std::move(kernel), {options.checked, 0, options.num_threads, 0}) {
+    : options(options), engine(std::move(kernel), {options.checked, 0, options.num_threads, options.device_id}) {
+  if (engine.kernel().descriptor().device_type == OPABI_CUDA) device = std::make_unique<cuda::Lane>(options.device_id);
   if (options.num_threads > 1) {
     pool = std::make_unique<ThreadPool>(options.num_threads);
   } else {
@@ -249,7 +272,7 @@ void EagerEngine::ResetBuffers() {
 
 std::unique_ptr<EagerEngine> PyKernel::Acquire(const EagerOptions &options) {
   for (size_t i = idle_.size(); i-- > 0;) {
-    if (idle_[i]->options.checked != options.checked || idle_[i]->options.num_threads != options.num_threads) continue;
+    if (!(idle_[i]->options == options)) continue;
     std::unique_ptr<EagerEngine> engine = std::move(idle_[i]);
     idle_.erase(idle_.begin() + static_cast<std::ptrdiff_t>(i));
     return engine;
@@ -257,7 +280,8 @@ std::unique_ptr<EagerEngine> PyKernel::Acquire(const EagerOptions &options) {
   return std::make_unique<EagerEngine>(kernel_, options);
 }
 
-py::object PyKernel::Call(py::tuple inputs, py::handle arguments, py::handle out, const EagerOptions &options) {
+py::object PyKernel::Call(py::tuple inputs, py::handle arguments, py::handle out, const EagerOptions &options,
+                          const EagerStream &stream) {
   std::unique_ptr<EagerEngine> eager = Acquire(options);
   // The engine goes back whatever happens: after a failure the next Begin starts afresh.
   struct Return {
@@ -265,7 +289,7 @@ py::object PyKernel::Call(py::tuple inputs, py::handle arguments, py::handle out
     std::unique_ptr<EagerEngine> *engine;
     ~Return() { kernel->idle_.push_back(std::move(*engine)); }
   } back{this, &eager};
-  return EagerCall(*eager, std::move(inputs)).Run(arguments, out);
+  return EagerCall(*eager, std::move(inputs), stream).Run(arguments, out);
 }
 
 py::object PyKernel::TakeError() {

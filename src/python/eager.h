@@ -17,6 +17,16 @@ namespace opabi {
 struct EagerOptions {
   bool checked = false;
   int num_threads = 1;
+  int32_t device_id = 0;  // of CUDA kernels
+  bool operator==(const EagerOptions &other) const {
+    return checked == other.checked && num_threads == other.num_threads && device_id == other.device_id;
+  }
+};
+
+/// What Python says about a call on the GPU.
+struct __attribute__((visibility("hidden"))) EagerStream {
+  void *stream = nullptr;     // NULL: the call is one on the CPU
+  pybind11::object new_array;  // new_array(dtype, shape) makes an array on the device
 };
 
 /// An engine and the buffers of its calls, used by one call at a time.
@@ -26,6 +36,7 @@ struct __attribute__((visibility("hidden"))) EagerEngine {
   EagerOptions options;
   Engine engine;
   std::unique_ptr<Pool> pool;
+  std::unique_ptr<Device> device;                // of CUDA kernels
   std::vector<std::unique_ptr<Buffer>> buffers;  // reused from call to call
   size_t n_buffers = 0;                          // in use
   Buffer &NextBuffer();
@@ -44,7 +55,7 @@ class __attribute__((visibility("hidden"))) PyKernel {
 
   /// Arrays in, arrays out: see Kernel.__call__ in python/opabi/kernel.py. `out` and `arguments` may be None.
   pybind11::object Call(pybind11::tuple inputs, pybind11::handle arguments, pybind11::handle out,
-                        const EagerOptions &options);
+                        const EagerOptions &options, const EagerStream &stream = {});
 
   /// The Python exception behind the last failed specialization, or none.
   pybind11::object TakeError();

@@ -11,6 +11,7 @@
 #include "python/descriptor.h"
 #include "python/eager.h"
 #include "python/errors.h"
+#include "python/program.h"
 
 namespace py = pybind11;
 
@@ -110,18 +111,13 @@ py::tuple NormalizeInput(const PyKernel &self, int port, py::handle value) {
   return Parts(buffer.tensor());
 }
 
-/// call(kernel, inputs, arguments, out, checked, num_threads): by the C API, since pybind11's own dispatch
-/// costs as much as the whole of a small call.
-PyObject *Call(PyObject *, PyObject *const *args, Py_ssize_t n) {
-  if (n != 6 || !PyTuple_Check(args[1])) {
-    PyErr_SetString(PyExc_TypeError, "call(kernel, inputs, arguments, out, checked, num_threads)");
-    return nullptr;
-  }
+/// Runs `body(kernel)` and turns C++ exceptions into Python's.
+template <typename Body>
+PyObject *Guarded(PyObject *object, const Body &body) {
   PyKernel *kernel = nullptr;
   try {
-    kernel = py::cast<PyKernel *>(py::handle(args[0]));
-    const EagerOptions options{args[4] == Py_True, static_cast<int>(PyLong_AsLong(args[5]))};
-    return kernel->Call(py::reinterpret_borrow<py::tuple>(args[1]), args[2], args[3], options).release().ptr();
+    kernel = py::cast<PyKernel *>(py::handle(object));
+    return body(*kernel).release().ptr();
   } catch (py::error_already_set &error) {
     error.restore();
   } catch (const Error &error) {
@@ -134,7 +130,35 @@ PyObject *Call(PyObject *, PyObject *const *args, Py_ssize_t n) {
   return nullptr;
 }
 
+/// call(kernel, inputs, arguments, out, checked, num_threads): by the C API, since pybind11's own dispatch
+/// costs as much as the whole of a small call.
+PyObject *Call(PyObject *, PyObject *const *args, Py_ssize_t n) {
+  if (n != 6 || !PyTuple_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "call(kernel, inputs, arguments, out, checked, num_threads)");
+    return nullptr;
+  }
+  return Guarded(args[0], [&](PyKernel &kernel) {
+    const EagerOptions options{args[4] == Py_True, static_cast<int>(PyLong_AsLong(args[5]))};
+    return kernel.Call(py::reinterpret_borrow<py::tuple>(args[1]), args[2], args[3], options);
+  });
+}
+
+/// call_cuda(kernel, inputs, arguments, out, checked, device_id, stream, new_array)
+PyObject *CallCuda(PyObject *, PyObject *const *args, Py_ssize_t n) {
+  if (n != 8 || !PyTuple_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "call_cuda(kernel, inputs, arguments, out, checked, device_id, stream, new_array)");
+    return nullptr;
+  }
+  return Guarded(args[0], [&](PyKernel &kernel) {
+    const EagerOptions options{args[4] == Py_True, 1, static_cast<int32_t>(PyLong_AsLong(args[5]))};
+    const EagerStream stream{PyLong_AsVoidPtr(args[6]), py::reinterpret_borrow<py::object>(args[7])};
+    return kernel.Call(py::reinterpret_borrow<py::tuple>(args[1]), args[2], args[3], options, stream);
+  });
+}
+
 PyMethodDef kCall = {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Call)), METH_FASTCALL, nullptr};
+PyMethodDef kCallCuda = {"call_cuda", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&CallCuda)), METH_FASTCALL,
+                         nullptr};
 
 }  // namespace
 }  // namespace opabi
@@ -162,6 +186,7 @@ PYBIND11_MODULE(_core, m) {
       .def("normalize_argument", &NormalizeArgument)
       .def("normalize_input", &NormalizeInput);
 
+  AddCudaProgram(m);
   m.def("library", &LibraryDict, py::arg("path"));
   m.def("parse_signature", [](const std::string &text) { return SignatureDict(Signature::Parse(text)); });
   m.def("broken", [](uintptr_t address) {
@@ -170,5 +195,6 @@ PYBIND11_MODULE(_core, m) {
     return list;
   });
   m.add_object("call", py::reinterpret_steal<py::object>(PyCFunction_New(&kCall, nullptr)));
+  m.add_object("call_cuda", py::reinterpret_steal<py::object>(PyCFunction_New(&kCallCuda, nullptr)));
   m.attr("ABI_VERSION") = py::make_tuple(OPABI_MAJOR, OPABI_MINOR);
 }

@@ -24,12 +24,18 @@ from pathlib import Path
 from opabi import _abi
 from opabi.errors import OpabiRuntimeError, OpabiValueError
 
-SUFFIXES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++"}
-COMMON_FLAGS = ("-O3", "-shared", "-fPIC", "-fvisibility=hidden")
-_ENDINGS = {"c": ".c", "c++": ".cc"}
-_STANDARDS = {"c": "-std=gnu11", "c++": "-std=gnu++17"}
-_VARIABLES = {"c": "CC", "c++": "CXX"}
-_COMPILERS = {"c": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}
+SUFFIXES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".cu": "cuda"}
+_HOST_FLAGS = ("-O3", "-shared", "-fPIC", "-fvisibility=hidden")
+COMMON_FLAGS = {
+    "c": _HOST_FLAGS,
+    "c++": _HOST_FLAGS,
+    "cuda": ("-O3", "-shared", "-Xcompiler=-fPIC,-fvisibility=hidden"),
+}
+_ENDINGS = {"c": ".c", "c++": ".cc", "cuda": ".cu"}
+_STANDARDS = {"c": "-std=gnu11", "c++": "-std=gnu++17", "cuda": "-std=c++17"}
+_VARIABLES = {"c": "CC", "c++": "CXX", "cuda": "NVCC"}
+_COMPILERS = {"c": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++"), "cuda": ("nvcc",)}
+_X = {"c": "c", "c++": "c++", "cuda": "cu"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +110,7 @@ def _version(command: tuple[str, ...], changed: int) -> str:
 def build(source: Source, flags: Sequence[str], compiler: str | Sequence[str] | None) -> Path:
     """The library made of ``source``, from the cache if it is there."""
     command = find_compiler(source.language, compiler)
-    flags = (_STANDARDS[source.language], *COMMON_FLAGS, f"-I{_abi.include_dir()}", *flags)
+    flags = (_STANDARDS[source.language], *COMMON_FLAGS[source.language], f"-I{_abi.include_dir()}", *flags)
     version = _version(command, os.stat(command[0]).st_mtime_ns)
     key = _digest(source.language, source.text, source.path, command, version, flags)
     folder = _cache_dir()
@@ -132,7 +138,7 @@ def _compile(source: Source, command: list[str], key: str, place: Path, headers_
         file.write_bytes(source.text)
     made, dependencies = place / "made.so", place / "made.d"
     whole = [*command, "-MMD", "-MF", str(dependencies), "-o", str(made)]
-    whole += ["-x", source.language, str(file)]
+    whole += ["-x", _X[source.language], str(file)]
     done = subprocess.run(whole, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise OpabiRuntimeError(

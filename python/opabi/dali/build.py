@@ -24,7 +24,7 @@ OLDEST = (2, 2)
 COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-D_GLIBCXX_USE_CXX11_ABI=1")
 LINK_FLAGS = ("-shared", "-Wl,-z,now", "-Wl,-z,defs")
-HOT = frozenset({"arguments", "batch", "engine", "engine_run", "schedule", "signature"})
+HOT = frozenset({"arguments", "batch", "engine", "engine_cuda", "engine_run", "lane", "schedule", "signature"})
 """The files of the core that work for every batch. The rest is compiled with -O1: less to wait."""
 
 
@@ -144,9 +144,10 @@ def _cache() -> Path:
 
 
 def _sources(root: Path) -> list[Path]:
-    folders = (root / "src" / "core", root / "src" / "dali", root / "include" / "opabi")
+    src = root / "src"
+    folders = (src / "core", src / "cuda", src / "dali", root / "include" / "opabi")
     return sorted(
-        path for folder in folders for path in folder.rglob("*") if path.suffix in (".cc", ".h")
+        path for folder in folders for path in folder.rglob("*") if path.suffix in (".cc", ".h", ".cuh")
     )
 
 
@@ -191,7 +192,7 @@ def build(dali: Dali, compiler: Path, target: Path) -> None:
 
 def _units(root: Path, folder: Path) -> dict[Path, tuple[str, ...]]:
     """The sources as three files, with flags for each: shared headers are read once in a file."""
-    core = sorted((root / "src" / "core").glob("*.cc"))
+    core = sorted([*(root / "src" / "core").glob("*.cc"), *(root / "src" / "cuda").glob("*.cc")])
     parts = {
         "hot": ([path for path in core if path.stem in HOT], ()),
         "cold": ([path for path in core if path.stem not in HOT], ("-O1",)),

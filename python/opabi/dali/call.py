@@ -65,9 +65,14 @@ def _inputs(kernel: Kernel, inputs: Sequence[Any]) -> tuple[list[DataNode], list
             f'Its signature is "{kernel.signature}".'
         )
     nodes, lines = [], []
+    # A kernel on the GPU takes batches on the CPU beside one that is there, and copies them over itself.
+    mixed = kernel.device == "cuda" and any(
+        isinstance(value, DataNode) and value.device == "gpu" for value in inputs
+    )
     for port, value in enumerate(inputs):
         if isinstance(value, DataNode):
-            _check_device(kernel, f"input {port}", value, _DEVICES[kernel.device])
+            if not mixed:
+                _check_device(kernel, f"input {port}", value, _DEVICES[kernel.device])
             nodes.append(value)
         else:
             lines.append(constants.encode_input(kernel, port, value))
