@@ -8,6 +8,7 @@ DALI_TESTS ?= tests/dali
 SANITIZERS ?= address,undefined thread
 FUZZ ?= 1000000
 BIN = $(VENV)/bin
+PIP = $(BIN)/pip install --quiet --disable-pip-version-check
 NATIVE = CMakeLists.txt setup.py pyproject.toml \
   $(wildcard include/opabi/* include/opabi/cpp/* src/core/* src/cuda/* src/python/*)
 
@@ -22,43 +23,47 @@ help:
 	@echo "make wheel     the wheel to release, with an operator for each DALI"
 	@echo "make bench     the benchmarks"
 
-demo: $(VENV)/demo
+demo: $(VENV)/has-demo
 	$(BIN)/opabi demo --output demo.png
 
-test: $(VENV)/test
+test: $(VENV)/has-test
 	$(BIN)/pytest -q
 
-lint: $(VENV)/lint
+lint: $(VENV)/has-lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	git ls-files '*.c' '*.h' '*.cc' '*.hpp' '*.cu' | xargs $(BIN)/clang-format --dry-run --Werror
 
-format: $(VENV)/lint
+format: $(VENV)/has-lint
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	git ls-files '*.c' '*.h' '*.cc' '*.hpp' '*.cu' | xargs $(BIN)/clang-format -i
 
-matrix: $(VENV)/test
+matrix: $(VENV)/has-opabi
 	tools/matrix.sh $(BIN)/python "$(DALIS)" $(DALI_TESTS)
 
 sanitize:
 	tools/sanitize.sh "$(SANITIZERS)" $(FUZZ)
 
-wheel: $(VENV)/test
+wheel: $(VENV)/has-opabi
 	$(BIN)/python tools/wheel.py $(DALIS)
 
-bench: $(VENV)/bench
+bench: $(VENV)/has-bench
 	$(BIN)/python tests/bench/run.py
 
 clean:
 	rm -rf $(VENV) .venv-dali-* build dist
 
-# One environment, and in it a file for each extra that is installed.
-$(VENV)/bin/python:
+# One environment, and in it a file for opabi and one for each extra that is installed. An extra is
+# asked for of the opabi that is there, so that it is not built again.
+$(VENV)/has-opabi: $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
+	@echo "Building opabi in $(VENV)"
+	$(PIP) --editable .
+	@touch $@
 
-$(VENV)/demo $(VENV)/test $(VENV)/lint $(VENV)/bench: $(NATIVE) | $(VENV)/bin/python
-	@echo "Installing opabi and what 'make $(notdir $@)' needs into $(VENV): some minutes the first time"
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(notdir $@)]'
+$(VENV)/has-%: $(VENV)/has-opabi
+	@echo "Installing what 'make $*' needs in $(VENV): with DALI, some minutes the first time"
+	$(PIP) 'opabi[$*]'
 	@touch $@

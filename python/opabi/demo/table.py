@@ -93,11 +93,12 @@ def _ways(whole_batch: bool) -> dict[str, Way]:
         OURS[0]: opabi.c.compile(pipeline.SOURCE).invert,
         OURS[1]: kernels.invert,
         "DALI's own 255 - x": lambda x: types.Constant(255, types.UINT8) - x,
-        "numba_function": _numba_function(_invert, False),
-        "python_function": _python_function(_subtract, False),
     }
+    ways["numba_function"] = _numba_function(_invert, False)
     if whole_batch:
         ways["numba_function, whole batch"] = _numba_function(_invert_batch, True)
+    ways["python_function"] = _python_function(_subtract, False)
+    if whole_batch:
         ways["python_function, whole batch"] = _python_function(_subtract_batch, True)
     return ways
 
