@@ -6,9 +6,9 @@
     @opabi.numba.kernel("T[h,w,c] -> T[h,w,c]")
     def solarize(image, out, *, threshold=128):
         "Inverts what is brighter than the threshold."
-        a, o = image.reshape(-1), out.reshape(-1)
-        for i in range(a.size):
-            o[i] = a[i] if a[i] < threshold else 255 - a[i]
+        for i in range(image.size):
+            value = image.flat[i]
+            out.flat[i] = value if value < threshold else 255 - value
 
 The function sees one sample: inputs first, outputs last, named arguments after a ``*``. It writes
 its outputs and returns nothing. No types are declared: it is compiled for each combination that
