@@ -2,12 +2,8 @@
 // The threads that a host lends the engine for one run.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 namespace opabi {
 
@@ -30,23 +26,20 @@ class InlinePool : public Pool {
   }
 };
 
-/// Threads of our own, for eager calls that ask for several. The caller works as worker 0.
+/// Threads of our own, for eager calls that ask for several. The caller works as worker 0. After a fork the
+/// child, where the threads are not, starts new ones.
 class ThreadPool : public Pool {
  public:
   explicit ThreadPool(int size);
   ~ThreadPool() override;
-  int size() const override { return static_cast<int>(threads_.size()) + 1; }
+  int size() const override { return size_; }
   void RunAll(int n, const std::function<void(int)> &task) override;
 
  private:
-  void Work(int worker);
-  std::vector<std::thread> threads_;
-  std::mutex mutex_;
-  std::condition_variable wake_, done_;
-  const std::function<void(int)> *task_ = nullptr;
-  int64_t round_ = 0;
-  int wanted_ = 0, running_ = 0;
-  bool stop_ = false;
+  struct Threads;
+  const int size_;
+  int process_;
+  std::unique_ptr<Threads> threads_;
 };
 
 }  // namespace opabi
