@@ -130,8 +130,8 @@ def _load(objects: dict[str, bytes]) -> tuple[int, int] | None:
 def _versions() -> tuple[str, ...]:
     """What decides the machine code besides the kernel: the compilers, and this adapter itself."""
     own = hashlib.sha256(_abi.declarations().encode())
-    for path in sorted(Path(__file__).parent.glob("numba*.py")):
-        own.update(path.read_bytes())
+    for name in ("access", "compile", "source", "specialize", "store"):
+        own.update(Path(__file__).with_name(f"numba_{name}.py").read_bytes())
     libraries = (opabi.__version__, numba.__version__, llvmlite.__version__, np.__version__)
     return (*libraries, sys.version, own.hexdigest())
 
