@@ -13,6 +13,17 @@ void Table::Resize(int64_t n_samples, int n_ports) {
   if (tensors_.size() < size) tensors_.resize(size);
 }
 
+bool Table::HasOneShape(int port) const {
+  const opabi_tensor *first = tensors_.data() + port, *end = row(n_samples_);
+  for (const opabi_tensor *t = first + n_ports_; t < end; t += n_ports_) {
+    if (t->shape == first->shape) continue;
+    for (int32_t d = 0; d < first->ndim; d++) {
+      if (t->shape[d] != first->shape[d]) return false;
+    }
+  }
+  return true;
+}
+
 void Table::FillStrides() {
   static const int64_t kOne = 1;
   int64_t needed = 0;

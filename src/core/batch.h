@@ -37,6 +37,9 @@ class Table {
   /// their port share its strides.
   void FillStrides();
 
+  /// Whether all samples of a port have equal extents.
+  bool HasOneShape(int port) const;
+
   opabi_tensor &at(int64_t sample, int port) { return tensors_[sample * n_ports_ + port]; }
   const opabi_tensor &at(int64_t sample, int port) const { return tensors_[sample * n_ports_ + port]; }
   const opabi_tensor *row(int64_t sample) const { return tensors_.data() + sample * n_ports_; }

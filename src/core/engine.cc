@@ -114,6 +114,7 @@ void Engine::Setup(const RunContext &context) {
     out_info_[port].device_type = kernel_->descriptor().device_type;
     out_info_[port].device_id = options_.device_id;
   }
+  uniform_ = IsUniform();
   NamingKernel(*kernel_, [this] { InferShapes(); });
   if (n_samples_ == 0) return;  // OPABI-H-012
   if (context.device && kernel_->demands(OPABI_SETUP_READS_DATA)) context.device->Synchronize(context.stream);
@@ -187,38 +188,36 @@ void Engine::BindTypes() {
   bound_ = true;
 }
 
+bool Engine::IsUniform() const {
+  if (kernel_->signature().uses_arguments()) return false;
+  for (int port = 0; port < n_in_; port++) {
+    if (!inputs_.HasOneShape(port)) return false;
+  }
+  return true;
+}
+
 void Engine::InferShapes() {
-  const Signature &signature = kernel_->signature();
   const size_t row = static_cast<size_t>(n_out_) * max_ndim_;
   out_shape_.resize(std::max<size_t>(row * n_samples_, 1));
-  const auto same_shapes = [&](int64_t s) {  // as the sample before
-    for (int port = 0; port < n_in_; port++) {
-      const opabi_tensor &a = inputs_.at(s, port), &b = inputs_.at(s - 1, port);
-      for (int32_t d = 0; d < a.ndim; d++) {
-        if (a.shape[d] != b.shape[d]) return false;
-      }
-    }
-    return true;
-  };
-  const bool repeat = !signature.uses_arguments();
-  for (int64_t s = 0; s < n_samples_; s++) {
-    int64_t *out = out_shape_.data() + row * s;
-    if (repeat && s > 0 && same_shapes(s)) {
-      for (size_t i = 0; i < row; i++) out[i] = out[i - row];
+  int64_t *out = out_shape_.data();
+  for (int64_t s = 0; s < n_samples_; s++, out += row) {
+    if (uniform_ && s > 0) {
+      for (size_t i = 0; i < row; i++) out[i] = out_shape_[i];
     } else {
-      signature.InferShapes(types_, inputs_.row(s), arguments_.table().row(s), s, max_ndim_, out);
+      kernel_->signature().InferShapes(types_, inputs_.row(s), arguments_.table().row(s), s, max_ndim_, out);
     }
   }
 }
 
 void Engine::CallSetup() {
   const Signature &signature = kernel_->signature();
-  char layouts[OPABI_MAX_PORTS][OPABI_LAYOUT_SIZE] = {};
+  char layouts[OPABI_MAX_PORTS][OPABI_LAYOUT_SIZE];
   for (int port = 0; port < n_out_; port++) {
     const std::string *layout = &signature.outputs()[port].layout;
     for (int in = 0; in < n_in_ && layout->empty(); in++) {
       if (in_info_[in].ndim == out_info_[port].ndim) layout = &in_info_[in].layout;
     }
+    std::memset(layouts[port], 0, OPABI_LAYOUT_SIZE);
     std::memcpy(layouts[port], layout->c_str(), std::min<size_t>(layout->size(), OPABI_LAYOUT_SIZE - 1));
   }
   std::fill(scratch_bytes_, scratch_bytes_ + 3, 0);
@@ -241,7 +240,9 @@ void Engine::CallSetup() {
 }
 
 void Engine::CheckOutputs() {
-  int64_t total = 0;
+  // What the signature gives one sample of a uniform batch it gives all.
+  const int64_t alike = uniform_ && !functions_.setup ? n_samples_ : 1;
+  int64_t &total = output_bytes_ = 0;
   for (int port = 0; port < n_out_; port++) {
     const PortInfo &info = out_info_[port];
     const auto fail = [&](Kind kind, const char *rule, const std::string &text) {
@@ -258,7 +259,7 @@ void Engine::CheckOutputs() {
     if (!info.layout.empty() && static_cast<int32_t>(info.layout.size()) != info.ndim) {
       fail(Kind::kRuntime, "OPABI-K-013", ": layout '" + info.layout + "' does not fit rank " + std::to_string(info.ndim) + ".");
     }
-    for (int64_t s = 0; s < n_samples_; s++) {
+    for (int64_t s = 0; s < n_samples_; s += alike) {
       const int64_t *extents = shape(s, port);
       for (int32_t d = 0; d < info.ndim; d++) {
         if (extents[d] >= 0) continue;
@@ -266,7 +267,7 @@ void Engine::CheckOutputs() {
         if (extents[d] == OPABI_UNSET) fail(Kind::kRuntime, "OPABI-K-011", where + ": setup did not set the extent.");
         fail(Kind::kValue, "OPABI-K-011", where + ": expected an extent of 0 or more, found " + std::to_string(extents[d]) + ".");
       }
-      const int64_t bytes = CheckedBytes(extents, info.ndim, DtypeSize(info.dtype));
+      const int64_t bytes = CheckedBytes(extents, info.ndim, DtypeSize(info.dtype) * alike);
       if (bytes < 0 || __builtin_add_overflow(total, bytes, &total) || total > MemoryLimit()) {
         fail(Kind::kMemory, "OPABI-H-005", ", sample " + std::to_string(s) + ": the shape " + ShapeText(extents, info.ndim) + " of " +
              DtypeName(info.dtype) + " needs more than this machine's memory. Nothing was allocated.");

@@ -102,6 +102,7 @@ class Engine {
   // engine.cc: setup
   void CheckInputs();
   void BindTypes();
+  bool IsUniform() const;
   void InferShapes();
   void CallSetup();
   void CheckOutputs();
@@ -139,6 +140,8 @@ class Engine {
   BoundTypes types_;
   int32_t max_ndim_ = 1;
 
+  bool uniform_ = false;      // all samples have the first one's extents, as far as the signature tells
+  int64_t output_bytes_ = 0;  // of the batch
   std::vector<uint32_t> out_dtype_;  // as setup left them
   std::vector<int32_t> out_ndim_;
   std::vector<int64_t> out_shape_, out_actual_;

@@ -87,13 +87,11 @@ bool Engine::IsBounded(int port, int32_t d) const {
 }
 
 int64_t Engine::BatchBytes() const {
-  int64_t bytes = 0;
-  for (int64_t s = 0; s < n_samples_; s++) {
+  const int64_t alike = uniform_ ? n_samples_ : 1;
+  int64_t bytes = output_bytes_;
+  for (int64_t s = 0; s < n_samples_; s += alike) {
     for (int port = 0; port < n_in_; port++) {
-      bytes += opabi_numel(&inputs_.at(s, port)) * DtypeSize(in_info_[port].dtype);
-    }
-    for (int port = 0; port < n_out_; port++) {
-      bytes += opabi_numel(&outputs_.at(s, port)) * DtypeSize(out_info_[port].dtype);
+      bytes += opabi_numel(&inputs_.at(s, port)) * DtypeSize(in_info_[port].dtype) * alike;
     }
   }
   return bytes;
@@ -110,7 +108,9 @@ void Engine::PrepareWorkers(int n) {
                     " scratch, which " +
                     (device ? "no kernel can have." : "a kernel that works on the CPU cannot have."));
   }
-  for (const auto &worker : workers_) worker->failure = Failure();
+  for (const auto &worker : workers_) {
+    if (worker->failure.happened) worker->failure = Failure();
+  }
   const int64_t bytes = scratch_bytes_[OPABI_SCRATCH_HOST];
   for (int i = 0; i < n; i++) {
     try {

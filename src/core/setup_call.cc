@@ -10,6 +10,15 @@
 namespace opabi {
 namespace {
 
+/// Whether there is an extent that setup must leave as it is.
+bool DeterminesExtents(const Signature &signature) {
+  for (const Port &port : signature.outputs()) {
+    for (const Dim &dim : port.dims) {
+      if (dim.kind == Dim::kExpr || dim.kind == Dim::kEllipsis || dim.kind == Dim::kBounded) return true;
+    }
+  }
+  return false;
+}
 
 [[noreturn]] void ThrowChanged(const Kernel &kernel, int port, const std::string &what, const std::string &expected,
                                const std::string &found) {
@@ -25,7 +34,7 @@ void CallSetupFunction(const Kernel &kernel, const Specialization &functions, vo
                        const SetupTables &tables) {
   const std::vector<uint32_t> dtypes = *tables.dtypes;
   const std::vector<int32_t> ndims = *tables.ndims;
-  const std::vector<int64_t> shapes = *tables.shapes;
+  const std::vector<int64_t> shapes = DeterminesExtents(kernel.signature()) ? *tables.shapes : std::vector<int64_t>();
   const int n_out = static_cast<int>(dtypes.size());
 
   ErrorBuffer error;
@@ -63,7 +72,7 @@ void CallSetupFunction(const Kernel &kernel, const Specialization &functions, vo
       ThrowChanged(kernel, port, "the rank", std::to_string(ndims[port]), std::to_string((*tables.ndims)[port]));
     }
   }
-  for (size_t i = 0; i < static_cast<size_t>(n_samples) * n_out * tables.max_ndim; i++) {
+  for (size_t i = 0; i < shapes.size(); i++) {
     const int64_t before = shapes[i], after = (*tables.shapes)[i];
     if (before == OPABI_UNSET || before == after) continue;
     const int port = static_cast<int>(i / tables.max_ndim % n_out);
