@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 python=$1 releases=$2
 shift 2
 
-rm -rf build/matrix
+rm -rf build/matrix build/lib.*
 "$python" -m pip wheel --quiet --no-deps --wheel-dir build/matrix .
 failed=()
 for release in $releases; do

@@ -37,7 +37,8 @@ def fetch(release: str) -> build.Dali:
 
 
 def main(releases: list[str]) -> None:
-    shutil.rmtree(PREBUILT, ignore_errors=True)
+    for old in (PREBUILT, DIST, *(ROOT / "build").glob("lib.*")):
+        shutil.rmtree(old, ignore_errors=True)
     for release in releases:
         target = PREBUILT / release / build.PLUGIN
         target.parent.mkdir(parents=True)
