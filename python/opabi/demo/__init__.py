@@ -36,11 +36,6 @@ def run(console: Console, output: Path, *, quick: bool = False) -> None:
         f"{output.absolute()}: {len(samples)} pictures, through kernels in C and Numba.",
         soft_wrap=True,
     )
-    effort = (
-        table.Effort(rounds=3, seconds=0.1)
-        if quick
-        else table.Effort(rounds=7, seconds=0.15, whole_batch=True)
-    )
     with console.status("Measuring"):
-        measured = table.table(effort)
+        measured = table.table(table.QUICK if quick else table.FULL)
     console.print(measured)

@@ -2,16 +2,15 @@
 """The table: what one job costs as a kernel, and by the other ways there are to do it in DALI.
 
 A chain of several operators and one alone are timed in turn; the difference, divided, is the cost
-of one operator. It leaves out what the pipeline itself costs. All ways are measured in the same
-rounds, and what stands in the table is the median of the rounds; first, each way's result is
-compared with ``255 - x``.
+of one operator. It leaves out what the pipeline itself costs. All ways are measured in turn, in
+several rounds, and the fastest run of each counts: nothing else was in its way. First, each way's
+result is compared with ``255 - x``.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -48,6 +47,10 @@ class Effort:
     rounds: int
     seconds: float
     whole_batch: bool = False
+
+
+QUICK = Effort(rounds=5, seconds=0.1)
+FULL = Effort(rounds=7, seconds=0.15, whole_batch=True)
 
 
 def _invert(out: Any, x: Any) -> None:
@@ -158,17 +161,6 @@ def _timed(run: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def _slope(short: Any, long: Any, samples: int, seconds: float) -> float:
-    """Microseconds of a sample in one operator, by the fastest runs: nothing was in their way."""
-    shorts: list[float] = []
-    longs: list[float] = []
-    end = time.perf_counter() + seconds
-    while len(shorts) < 5 or time.perf_counter() < end:
-        shorts.append(_timed(short.run))
-        longs.append(_timed(long.run))
-    return 1e6 * (min(longs) - min(shorts)) / EXTRA / samples
-
-
 def measure(job: Job, ways: dict[str, Way], effort: Effort) -> dict[str, float]:
     """Microseconds a sample, for each way."""
     chains = {
@@ -177,11 +169,15 @@ def measure(job: Job, ways: dict[str, Way], effort: Effort) -> dict[str, float]:
     for name, built in chains.items():
         for chain in built:
             _check(name, chain.run()[0], job)
-    found: dict[str, list[float]] = {name: [] for name in chains}
+    found: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in chains}
     for _ in range(effort.rounds):
         for name, (short, long) in chains.items():
-            found[name].append(_slope(short, long, len(job.batch), effort.seconds))
-    return {name: statistics.median(values) for name, values in found.items()}
+            end = time.perf_counter() + effort.seconds
+            while time.perf_counter() < end:
+                found[name][0].append(_timed(short.run))
+                found[name][1].append(_timed(long.run))
+    scale = 1e6 / EXTRA / len(job.batch)
+    return {name: scale * (min(longs) - min(shorts)) for name, (shorts, longs) in found.items()}
 
 
 def table(effort: Effort) -> Table:
