@@ -159,9 +159,28 @@ OPABI_DEVICE void for_each(const batch &b, F f) {
   for (word i = p.begin + threadIdx.x; i < p.end; i += blockDim.x) f(s, i);
 }
 
-template <typename T, int n>
-struct alignas(sizeof(T) * n) vector {
-  T v[n];
+/// Words of 1 to 16 bytes, read and written by one instruction.
+template <int bytes>
+struct raw_of;
+template <>
+struct raw_of<1> {
+  typedef unsigned char type;
+};
+template <>
+struct raw_of<2> {
+  typedef unsigned short type;
+};
+template <>
+struct raw_of<4> {
+  typedef unsigned int type;
+};
+template <>
+struct raw_of<8> {
+  typedef uint2 type;
+};
+template <>
+struct raw_of<16> {
+  typedef uint4 type;
 };
 
 template <int V, typename T>
@@ -169,54 +188,91 @@ OPABI_DEVICE bool is_aligned(const T *pointer) {
   return reinterpret_cast<unsigned long long>(pointer) % (sizeof(T) * V) == 0;
 }
 
-constexpr int largest(int a) { return a; }
-template <typename... Rest>
-constexpr int largest(int a, int b, Rest... rest) {
-  return largest(a > b ? a : b, rest...);
-}
-
-template <typename T, int V>
-OPABI_DEVICE vector<T, V> load(const T *from, bool aligned) {
-  if (aligned) return *reinterpret_cast<const vector<T, V> *>(from);
-  vector<T, V> value;
-#pragma unroll
-  for (int k = 0; k < V; k++) value.v[k] = from[k];
-  return value;
-}
+/// The size of the largest of these types.
+template <typename T, typename... Rest>
+struct largest {
+  static constexpr int rest = largest<Rest...>::size;
+  static constexpr int size =
+      static_cast<int>(sizeof(T)) > rest ? static_cast<int>(sizeof(T)) : rest;
+};
+template <typename T>
+struct largest<T> {
+  static constexpr int size = sizeof(T);
+};
 
 /// Vectors that one thread loads before it stores any.
-constexpr int kTransformUnroll = 4;
+#ifndef OPABI_TRANSFORM_UNROLL
+#define OPABI_TRANSFORM_UNROLL 4
+#endif
+constexpr int kTransformUnroll = OPABI_TRANSFORM_UNROLL;
+
+/// V elements of T as they lie in memory, for each step of the unrolled loop.
+template <int V, typename T>
+struct vectors {
+  typedef typename raw_of<V * sizeof(T)>::type raw;
+  const T *from;
+  raw at[kTransformUnroll];
+
+  OPABI_DEVICE void load(int u, word v, bool aligned) {
+    if (aligned) {
+      at[u] = __ldg(reinterpret_cast<const raw *>(from) + v);  // inputs are read-only for the call
+      return;
+    }
+    T elements[V];
+#pragma unroll
+    for (int k = 0; k < V; k++) elements[k] = from[v * V + k];
+    memcpy(&at[u], elements, sizeof elements);
+  }
+  OPABI_DEVICE T element(int u, int k) const {
+    T elements[V];
+    memcpy(elements, &at[u], sizeof elements);
+    return elements[k];
+  }
+};
+
+/// The vectors of one block: all loads of a step come before its first store.
+template <int V, typename Out, typename F, typename... In>
+OPABI_DEVICE void transform_vectors(word n, F f, Out *out, bool aligned, vectors<V, In>... in) {
+  typedef typename raw_of<V * sizeof(Out)>::type raw;
+  const int threads = blockDim.x;
+  for (word first = threadIdx.x; first < n;
+       first += static_cast<word>(threads) * kTransformUnroll) {
+#pragma unroll
+    for (int u = 0; u < kTransformUnroll; u++) {
+      const word v = first + static_cast<word>(u) * threads;
+      if (v < n) (in.load(u, v, aligned), ...);
+    }
+#pragma unroll
+    for (int u = 0; u < kTransformUnroll; u++) {
+      const word v = first + static_cast<word>(u) * threads;
+      if (v >= n) continue;
+      Out results[V];
+#pragma unroll
+      for (int k = 0; k < V; k++) results[k] = static_cast<Out>(f(in.element(u, k)...));
+      raw packed;
+      memcpy(&packed, results, sizeof packed);
+      reinterpret_cast<raw *>(out)[v] = packed;
+    }
+  }
+}
 
 /// out[i] = f(in0[i], in1[i], ...) at [begin, end) of one sample. Samples lie at any address: the first elements
 /// are peeled off until the output is aligned, and inputs that are not aligned there are read one by one.
 template <typename Out, typename F, typename... In>
 OPABI_DEVICE void transform_part(const part &p, word n, F f, Out *out, const In *...in) {
-  constexpr int V = 16 / largest(sizeof(Out), sizeof(In)...);
+  constexpr int V = 16 / largest<Out, In...>::size;
   const word misaligned =
       static_cast<word>(reinterpret_cast<unsigned long long>(out) / sizeof(Out) % V);
   const word head = misaligned ? V - misaligned : 0;
   const word begin = p.begin + head, limit = p.end + head, end = limit < n ? limit : n;
-  const int thread = threadIdx.x, threads = blockDim.x;
+  const int thread = threadIdx.x;
   if (p.begin == 0 && thread < head && thread < n) out[thread] = static_cast<Out>(f(in[thread]...));
   if (begin >= end) return;
   const word n_vectors = (end - begin) / V;
-  const bool aligned = (is_aligned<V>(in + begin) && ...);
-  for (word at = thread; at < n_vectors; at += static_cast<word>(threads) * kTransformUnroll) {
-    vector<Out, V> results[kTransformUnroll];
-#pragma unroll
-    for (int u = 0; u < kTransformUnroll; u++) {
-      const word v = at + static_cast<word>(u) * threads;
-      if (v >= n_vectors) continue;
-      [&](const vector<In, V> &...loaded) {
-#pragma unroll
-        for (int k = 0; k < V; k++) results[u].v[k] = static_cast<Out>(f(loaded.v[k]...));
-      }(load<In, V>(in + begin + v * V, aligned)...);
-    }
-#pragma unroll
-    for (int u = 0; u < kTransformUnroll; u++) {
-      const word v = at + static_cast<word>(u) * threads;
-      if (v < n_vectors) *reinterpret_cast<vector<Out, V> *>(out + begin + v * V) = results[u];
-    }
+  if ((is_aligned<V>(in + begin) && ...)) {
+    transform_vectors<V>(n_vectors, f, out + begin, true, vectors<V, In>{in + begin, {}}...);
+  } else {
+    transform_vectors<V>(n_vectors, f, out + begin, false, vectors<V, In>{in + begin, {}}...);
   }
   const word tail = begin + n_vectors * V + thread;
   if (tail < end) out[tail] = static_cast<Out>(f(in[tail]...));
@@ -276,27 +332,47 @@ inline int64_t staged_data(const opabi_tensor *inputs, const opabi_tensor *args,
 
 }  // namespace detail
 
-/// Bytes of pinned and of device scratch that pack will need for this batch; 0 where the table goes by value.
+/// Bytes of host and of device scratch that pack needs for a batch; 0 where the table goes by value.
+inline int64_t pack_bytes(const detail::columns &columns, int64_t n_samples,
+                          const opabi_tensor *inputs, int64_t n_in, const opabi_tensor *args,
+                          int64_t n_args, int64_t capacity_words) {
+  const int64_t words = columns.words(n_samples);
+  const int64_t data = detail::staged_data(inputs, args, n_samples * n_in, n_samples * n_args);
+  return words <= capacity_words && data == 0 ? 0 : detail::aligned(words * 8) + data;
+}
+
 inline int64_t pack_bytes(const opabi_setup *setup, int64_t capacity_words = OPABI_BATCH_WORDS) {
   detail::columns columns;
   for (int p = 0; p < setup->n_in; p++) columns.add(setup->inputs[p].ndim);
   for (int p = 0; p < setup->n_out; p++) columns.add(setup->out_ndim[p]);
   for (int a = 0; a < setup->n_args; a++) columns.add(setup->args[a].ndim);
-  const int64_t words = columns.words(setup->n_samples);
-  const int64_t data = detail::staged_data(
-      setup->inputs, setup->args, setup->n_samples * setup->n_in, setup->n_samples * setup->n_args);
-  return words <= capacity_words && data == 0 ? 0 : detail::aligned(words * 8) + data;
+  return pack_bytes(columns, setup->n_samples, setup->inputs, setup->n_in, setup->args,
+                    setup->n_args, capacity_words);
+}
+
+/// The scratch that so many bytes are staged in: CUDA takes small copies from memory that is not pinned along with
+/// its commands, and gives the memory back at once.
+inline int staging(int64_t bytes) {
+  return bytes <= 65536 ? OPABI_SCRATCH_HOST : OPABI_SCRATCH_PINNED;
 }
 
 /// Writes the batch's table. `extent(s)` is what sample s's blocks are made for; samples where it is 0 get no row.
-/// Gives the number of bytes that must be copied from `pinned` to `device` before the launch, or 0.
+/// Sets *staged to the memory from which the number of bytes that it gives must be copied to device scratch before the
+/// launch; they are 0 where the table goes by value, and -1 where setup has not asked for the scratch. `capacity_words`
+/// as in setup.
 template <typename Extent>
 inline int64_t pack(const opabi_call *call, Extent extent, int per_block, bool by_total,
-                    char *pinned, char *device, batch *b) {
+                    int64_t capacity_words, batch *b, const void **staged) {
   detail::columns columns;
   for (int p = 0; p < call->n_in; p++) columns.add(call->inputs[p].ndim);
   for (int p = 0; p < call->n_out; p++) columns.add(call->outputs[p].ndim);
   for (int a = 0; a < call->n_args; a++) columns.add(call->args[a].ndim);
+  const int64_t needed = pack_bytes(columns, call->n_samples, call->inputs, call->n_in, call->args,
+                                    call->n_args, capacity_words);
+  char *host = needed ? static_cast<char *>(call->scratch[staging(needed)]) : nullptr;
+  char *device = needed ? static_cast<char *>(call->scratch[OPABI_SCRATCH_DEVICE]) : nullptr;
+  *staged = host;
+  if (needed && !(host && device)) return -1;
   b->n_samples = static_cast<int>(call->n_samples);
   b->n_rows = 0;
   b->per_block = per_block;
@@ -306,7 +382,7 @@ inline int64_t pack(const opabi_call *call, Extent extent, int per_block, bool b
   b->n_args = call->n_args;
   b->row_words = columns.row;
   b->head_words = columns.head();
-  word *table = pinned ? reinterpret_cast<word *>(pinned) : b->words;
+  word *table = host ? reinterpret_cast<word *>(host) : b->words;
   for (int i = 0; i < b->head_words; i++) table[i] = 0;
   for (int p = 0; p < columns.n; p++)
     table[p >> 2] |= static_cast<word>(columns.column[p]) << ((p & 3) * 16);
@@ -323,11 +399,11 @@ inline int64_t pack(const opabi_call *call, Extent extent, int per_block, bool b
     total += blocks;
     most = blocks > most ? blocks : most;
     word *cell = row + kRowPorts;
-    const auto put = [&](const opabi_tensor &t, bool staged) {
+    const auto put = [&](const opabi_tensor &t, bool is_on_host) {
       *cell = reinterpret_cast<word>(t.data);
-      if (staged) {
+      if (is_on_host) {
         const int64_t bytes = opabi_numel(&t) * detail::item_size(t);
-        if (bytes) memcpy(pinned + next, t.data, static_cast<size_t>(bytes));
+        if (bytes) memcpy(host + next, t.data, static_cast<size_t>(bytes));
         *cell = reinterpret_cast<word>(device + next);
         next += detail::aligned(bytes);
       }
@@ -353,15 +429,15 @@ inline int64_t pack(const opabi_call *call, Extent extent, int per_block, bool b
   }
   b->blocks_x = static_cast<unsigned>(by_total ? total : most);
   b->blocks_y = static_cast<unsigned>(by_total ? 1 : b->n_rows);
-  b->table = pinned ? reinterpret_cast<const word *>(device) : nullptr;
-  return pinned ? next : 0;
+  b->table = reinterpret_cast<const word *>(device);
+  return host ? next : 0;
 }
 
-/// Setup's part, of kernels that launch themselves: asks for the scratch that pack needs. Such a kernel declares
-/// OPABI_WHOLE_BATCH.
+/// Setup's part, of kernels that launch themselves: asks for the scratch that pack needs, at the front of each. Such a
+/// kernel declares OPABI_WHOLE_BATCH.
 inline void prepare(const opabi_setup *setup) {
   const int64_t bytes = pack_bytes(setup);
-  setup->scratch_bytes[OPABI_SCRATCH_PINNED] += bytes;
+  setup->scratch_bytes[staging(bytes)] += bytes;
   setup->scratch_bytes[OPABI_SCRATCH_DEVICE] += bytes;
 }
 
@@ -370,16 +446,17 @@ inline void prepare(const opabi_setup *setup) {
 /// Run's part: the batch for a launch of grid(b) blocks over the elements of output 0, each of which does
 /// `per_block` of them. With cudaSuccess and b->n_rows == 0 there is nothing to launch.
 inline cudaError_t pack(const opabi_call *call, int per_block, batch *b) {
-  char *pinned = static_cast<char *>(call->scratch[OPABI_SCRATCH_PINNED]);
-  char *device = static_cast<char *>(call->scratch[OPABI_SCRATCH_DEVICE]);
+  const void *staged;
   const auto extent = [call](int64_t s) {
     return opabi_numel(call->n_out ? &call->outputs[s * call->n_out]
                                    : &call->inputs[s * call->n_in]);
   };
-  const int64_t bytes = pack(call, extent, per_block, call->n_samples > 65535, pinned, device, b);
+  const bool by_total = call->n_samples > 65535;
+  const int64_t bytes = pack(call, extent, per_block, by_total, OPABI_BATCH_WORDS, b, &staged);
+  if (bytes < 0) return cudaErrorMemoryAllocation;
   if (!bytes || !b->n_rows) return cudaSuccess;
-  return cudaMemcpyAsync(device, pinned, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,
-                         static_cast<cudaStream_t>(call->stream));
+  return cudaMemcpyAsync(call->scratch[OPABI_SCRATCH_DEVICE], staged, static_cast<size_t>(bytes),
+                         cudaMemcpyHostToDevice, static_cast<cudaStream_t>(call->stream));
 }
 
 inline dim3 grid(const batch &b) { return dim3(b.blocks_x, b.blocks_y, 1); }

@@ -2,8 +2,9 @@
 
 A *kernel* is a C function that follows the header ``opabi/opabi.h``. The adapters make kernels from what you
 have: ``opabi.numba`` (decorated functions), ``opabi.c`` (C and C++ sources, shared libraries, addresses),
-``opabi.cupy`` and ``opabi.cuda`` (kernels for the GPU) and ``opabi.python`` (plain functions, slow). A kernel is called with arrays, and runs at once, or with the nodes
-of a DALI pipeline, and becomes an operator there.
+``opabi.cupy``, ``opabi.numba_cuda`` and ``opabi.cuda`` (kernels for the GPU) and ``opabi.python`` (plain functions,
+slow). A kernel is called with arrays, and runs at once, or with the nodes of a DALI pipeline, and becomes an operator
+there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from opabi.errors import (
 )
 
 if TYPE_CHECKING:
-    from opabi.adapters import c, cuda, cupy, numba, python
+    from opabi.adapters import c, cuda, cupy, numba, numba_cuda, python
     from opabi.adapters.c import load
     from opabi.kernel import Argument, Kernel
     from opabi.pair import Pair
@@ -43,6 +44,7 @@ __all__ = [
     "cupy",
     "load",
     "numba",
+    "numba_cuda",
     "python",
 ]
 
@@ -57,6 +59,7 @@ _LAZY = {
     "dali": "opabi.dali",
     "load": "opabi.adapters.c:load",
     "numba": "opabi.adapters.numba",
+    "numba_cuda": "opabi.adapters.numba_cuda",
     "python": "opabi.adapters.python",
 }
 

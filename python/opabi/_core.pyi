@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The compiled core, as src/python/module.cc exports it.
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 ABI_VERSION: tuple[int, int]
@@ -45,3 +45,24 @@ def call(
     checked: bool,
     num_threads: int,
 ) -> Any: ...
+def call_cuda(
+    kernel: Kernel,
+    inputs: tuple[Any, ...],
+    arguments: Mapping[str, Any] | None,
+    out: Any,
+    checked: bool,
+    device_id: int,
+    stream: int,
+    new_array: Callable[[str, tuple[int, ...]], Any],
+    first: Any,
+) -> Any: ...
+def load_cuda_function(device_id: int, image: bytes, name: str) -> int: ...
+
+class CudaProgram:
+    def __init__(self, fields: Mapping[str, Any]) -> None: ...
+    @property
+    def run(self) -> int: ...
+    @property
+    def setup(self) -> int: ...
+    @property
+    def user_data(self) -> int: ...

@@ -1,4 +1,4 @@
-"""Calls of CUDA kernels with arrays: whose arrays they are, on which stream, and what the outputs are made of."""
+"""Calls of CUDA kernels with arrays: whose arrays they are, and on which stream."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def call(
     library = LIBRARIES[_package(first)]
     new = functools.partial(library.new, device_id)
     stream = library.stream(device_id) or _LEGACY_STREAM
-    return _core.call_cuda(kernel._core, inputs, arguments, out, checked, device_id, stream, new)
+    return _core.call_cuda(
+        kernel._core, inputs, arguments, out, checked, device_id, stream, new, first
+    )
 
 
 def _first_on_device(kernel: Kernel, inputs: tuple[Any, ...], out: Any) -> tuple[Any, int]:
@@ -71,8 +73,8 @@ def _first_on_device(kernel: Kernel, inputs: tuple[Any, ...], out: Any) -> tuple
                 return value, int(device_id)
     known = " or ".join(LIBRARIES)
     raise OpabiTypeError(
-        f"kernel '{kernel.name}' works on the GPU: expected an input that is a {known} array there, found none. "
-        "Copy the data to the GPU first, for example with cupy.asarray()."
+        f"kernel '{kernel.name}' works on the GPU: expected an input that is a {known} array there, "
+        "found none. Copy the data to the GPU first, for example with cupy.asarray()."
     )
 
 

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kAlignment = 256;
 constexpr size_t kMaxSlots = 32;  // a host this many batches ahead of the device waits for it
+constexpr int64_t kSmallCopy = 64 * 1024;
 constexpr unsigned kDisableTiming = 2;
 
 int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -70,13 +71,16 @@ Device::Lease Lane::Begin(void *stream, const Need &need) {
   if (need.staged > 0 || need.pinned > 0 || need.scratch > 0) RefuseCapture(stream);
   if (need.staged > 0 || need.pinned > 0) {
     Slot &slot = TakeSlot();
-    const int64_t staged = Aligned(need.staged);
-    Grow(slot, staged + need.pinned, need.staged);
+    const bool small = need.staged <= kSmallCopy;
+    const int64_t pinned = small ? 0 : Aligned(need.staged);
+    Grow(slot, pinned + need.pinned, need.staged);
+    if (small && static_cast<int64_t>(slot.plain.size()) < need.staged)
+      slot.plain.resize(kSmallCopy);
     if (need.staged > 0) {
-      lease.staged_host = slot.host;
+      lease.staged_host = staged_host_ = small ? slot.plain.data() : slot.host;
       lease.staged_device = reinterpret_cast<char *>(slot.device);
     }
-    if (need.pinned > 0) lease.pinned = slot.host + staged;
+    if (need.pinned > 0) lease.pinned = slot.host + pinned;
     slot_ = &slot;
   }
   if (need.scratch > 0) lease.scratch = Scratch(stream, need.scratch);
@@ -156,7 +160,7 @@ char *Lane::Scratch(void *stream, int64_t bytes) {
 }
 
 void Lane::Send(int64_t bytes) {
-  Check(GetDriver().cuMemcpyHtoDAsync_v2(slot_->device, slot_->host, static_cast<size_t>(bytes),
+  Check(GetDriver().cuMemcpyHtoDAsync_v2(slot_->device, staged_host_, static_cast<size_t>(bytes),
                                          stream_),
         "copying tables to the device");
 }

@@ -34,6 +34,13 @@ int64_t Product(const opabi_call &call, int64_t sample, const Axis &axis) {
   return n;
 }
 
+/// Bytes in host memory that the launches of a batch's samples need on the device.
+template <typename Call>
+int64_t DataBytes(const Call &call) {
+  return detail::staged_data(call.inputs, call.args, call.n_samples * call.n_in,
+                             call.n_samples * call.n_args);
+}
+
 /// One run of a program.
 class Launch {
  public:
@@ -80,14 +87,13 @@ class Launch {
     return status == kSuccess ? OPABI_OK : FailDevice(sample, status, launch);
   }
 
-  int32_t Send(int64_t bytes) const {
+  int32_t Send(const void *staged, int64_t bytes) const {
     const Status status = GetDriver().cuMemcpyHtoDAsync_v2(
-        reinterpret_cast<Pointer>(device()), pinned(), static_cast<size_t>(bytes), call_.stream);
+        reinterpret_cast<Pointer>(device()), staged, static_cast<size_t>(bytes), call_.stream);
     return status == kSuccess ? OPABI_OK
                               : FailDevice(OPABI_UNSET, status, "copying the table to the device");
   }
 
-  char *pinned() const { return static_cast<char *>(call_.scratch[OPABI_SCRATCH_PINNED]); }
   char *device() const { return static_cast<char *>(call_.scratch[OPABI_SCRATCH_DEVICE]); }
 
   int32_t RunBatch() {
@@ -96,19 +102,21 @@ class Launch {
     auto *packed = reinterpret_cast<batch *>(storage.data());
     const Axis &axis = program_.axes[0];
     const bool by_total = program_.by_total || call_.n_samples > kMaxGridY;
+    const void *staged;
     const int64_t bytes = pack(
         &call_, [&](int64_t s) { return Product(call_, s, axis); }, axis.per_block, by_total,
-        pinned(), device(), packed);
+        program_.batch_words, packed, &staged);
+    if (bytes < 0) return Fail(OPABI_UNSET, OPABI_ERROR_ABI, "the host gave no scratch.");
     if (packed->n_rows == 0) return OPABI_OK;
     if (bytes) {
-      if (const int32_t status = Send(bytes); status != OPABI_OK) return status;
+      if (const int32_t status = Send(staged, bytes); status != OPABI_OK) return status;
     }
     void *params[] = {packed};
     return Submit(OPABI_UNSET, {packed->blocks_x, packed->blocks_y, 1}, params);
   }
 
   int32_t RunSamples() {
-    if (pinned()) {
+    if (device()) {
       if (const int32_t status = SendData(); status != OPABI_OK) return status;
     }
     for (int64_t s = 0; s < call_.n_samples; s++) {
@@ -135,17 +143,18 @@ class Launch {
 
   /// Data in host memory, one after the other; where_ says at which offset that of each tensor lies.
   int32_t SendData() {
+    char *host = static_cast<char *>(call_.scratch[staging(DataBytes(call_))]);
     int64_t next = 0;
     const auto put = [&](const opabi_tensor &tensor, bool argument) {
       where_.push_back(next);
       if (!detail::is_staged(tensor, argument)) return;
       const int64_t bytes = opabi_numel(&tensor) * detail::item_size(tensor);
-      if (bytes) std::memcpy(pinned() + next, tensor.data, static_cast<size_t>(bytes));
+      if (bytes) std::memcpy(host + next, tensor.data, static_cast<size_t>(bytes));
       next += detail::aligned(bytes);
     };
     for (int64_t i = 0; i < call_.n_samples * call_.n_in; i++) put(call_.inputs[i], false);
     for (int64_t i = 0; i < call_.n_samples * call_.n_args; i++) put(call_.args[i], true);
-    return Send(next);
+    return Send(host, next);
   }
 
   const void *DeviceData(int64_t sample, int32_t port) const {
@@ -216,6 +225,17 @@ void Prepare(Program *program) {
   }
 }
 
+void *LoadFunction(int32_t device_id, const std::string &image, const std::string &name) {
+  const Driver &driver = GetDriver();
+  const std::string label = "CUDA function '" + name + "' on device " + std::to_string(device_id);
+  const Context context(device_id);
+  const Current current(context);
+  void *module = nullptr, *function = nullptr;
+  Check(driver.cuModuleLoadData(&module, image.c_str()), label + ", loading its module");
+  Check(driver.cuModuleGetFunction(&function, module, name.c_str()), label);
+  return function;
+}
+
 int32_t LaunchRun(const opabi_call *call) {
   try {
     return Launch(*call).Run();
@@ -232,11 +252,9 @@ int32_t LaunchSetup(const opabi_setup *setup) {
     const int32_t status = program.setup(&own);
     if (status != OPABI_OK) return status;
   }
-  const int64_t bytes = program.per_sample ? detail::staged_data(setup->inputs, setup->args,
-                                                                 setup->n_samples * setup->n_in,
-                                                                 setup->n_samples * setup->n_args)
-                                           : pack_bytes(setup, program.batch_words);
-  setup->scratch_bytes[OPABI_SCRATCH_PINNED] += bytes;
+  const int64_t bytes =
+      program.per_sample ? DataBytes(*setup) : pack_bytes(setup, program.batch_words);
+  setup->scratch_bytes[staging(bytes)] += bytes;
   setup->scratch_bytes[OPABI_SCRATCH_DEVICE] += bytes;
   return OPABI_OK;
 }

@@ -57,6 +57,10 @@ struct Program {
 /// memory. Throws Error that names the function.
 void Prepare(Program *program);
 
+/// The function of a module (PTX or machine code) loaded on a device. The module stays loaded: a stream may still run it
+/// when its last user is gone. Throws Error with CUDA's text.
+void *LoadFunction(int32_t device_id, const std::string &image, const std::string &name);
+
 int32_t LaunchRun(const opabi_call *call);
 int32_t LaunchSetup(const opabi_setup *setup);
 

@@ -65,6 +65,20 @@ std::string ShapeText(const int64_t *shape, int ndim) {
                   TypeName(object) + ".");
 }
 
+/// `read()`, whose Python errors come out with the place of the value. Ctrl-C and lack of memory pass.
+template <typename F>
+py::object Reading(py::handle object, const ValuePlace &place, const F &read) {
+  try {
+    return read();
+  } catch (py::error_already_set &error) {
+    if (!error.matches(PyExc_Exception) || error.matches(PyExc_MemoryError)) throw;
+    const std::string type = py::str(error.type().attr("__name__")), text = py::str(error.value());
+    throw Error(error.matches(PyExc_ValueError) ? Kind::kValue : Kind::kType, "",
+                place.str() + ": expected an array or number, found " + TypeName(object) +
+                    ", which cannot be read: " + type + ": " + text);
+  }
+}
+
 /// Anything else that is an array, as a NumPy array over the same memory.
 py::object AsArray(py::handle object, const ValuePlace &place) {
   if (py::hasattr(object, "__dlpack__")) {
@@ -174,7 +188,7 @@ bool Buffer::IsAligned() const {
   return reinterpret_cast<uintptr_t>(data_) % static_cast<uintptr_t>(DtypeSize(info_.dtype)) == 0;
 }
 
-bool Buffer::ReadNumber(py::handle object) {
+bool Buffer::ReadNumber(py::handle object, const ValuePlace &place) {
   info_.ndim = 0;
   contiguous_ = true;
   data_ = number_;
@@ -183,22 +197,22 @@ bool Buffer::ReadNumber(py::handle object) {
   if (PyBool_Check(o)) {
     info_.dtype = OPABI_BOOL;
     number_[0] = o == Py_True;
-  } else if (PyFloat_CheckExact(o)) {
+  } else if (PyFloat_Check(o)) {
     const double value = PyFloat_AS_DOUBLE(o);
     info_.dtype = OPABI_FLOAT64;
     std::memcpy(number_, &value, sizeof value);
-  } else if (PyLong_CheckExact(o)) {
+  } else if (PyLong_Check(o)) {
     int overflow = 0;
     number_[0] = PyLong_AsLongLongAndOverflow(o, &overflow);
     info_.dtype = OPABI_INT64;
-    if (overflow > 0) {
-      const unsigned long long value = PyLong_AsUnsignedLongLong(o);
-      if (PyErr_Occurred()) throw py::error_already_set();
+    if (overflow != 0) {
+      const unsigned long long value = overflow > 0 ? PyLong_AsUnsignedLongLong(o) : 0;
+      if (overflow < 0 || PyErr_Occurred()) {
+        PyErr_Clear();
+        throw Error(Kind::kValue, "OPABI-H-013", place.str() + ": the number fits neither int64 nor uint64.");
+      }
       std::memcpy(number_, &value, sizeof value);
       info_.dtype = OPABI_UINT64;
-    } else if (overflow < 0) {
-      PyErr_SetString(PyExc_OverflowError, "the number is below the range of int64");
-      throw py::error_already_set();
     }
   } else {
     weak_ = false;
@@ -213,9 +227,9 @@ void Buffer::Read(py::handle object, const ValuePlace &place, bool any_strides) 
   weak_ = false;
   const int flags = PyBUF_STRIDES | PyBUF_FORMAT;
   if (!Acquire(object.ptr(), flags)) {
-    if (ReadNumber(object)) return;
+    if (ReadNumber(object, place)) return;
     // NumPy refuses buffers of some types (datetime, structures with objects): they end here too.
-    keep_ = AsArray(object, place);
+    keep_ = Reading(object, place, [&] { return AsArray(object, place); });
     if (!Acquire(keep_.ptr(), flags)) ThrowKind(place, object);
   }
   Parse(place);
@@ -239,7 +253,7 @@ void Buffer::ReadValue(py::handle object, const ValuePlace &place) {
     return Read(text, place, false);
   }
   if (PyList_Check(o) || PyTuple_Check(o)) {
-    py::object array = NumpyFunction("asarray")(object);
+    py::object array = Reading(object, place, [&] { return NumpyFunction("asarray")(object); });
     Read(array, place, false);
     if (!keep_) keep_ = array;
     // Python numbers in lists are as weak as alone; NumPy picked int64, float64 or bool for them.
@@ -250,7 +264,7 @@ void Buffer::ReadValue(py::handle object, const ValuePlace &place) {
   Read(object, place, false);
 }
 
-void Buffer::ReadDevice(py::handle object, const ValuePlace &place, bool any_strides, void *stream) {
+void Buffer::ReadDevice(py::handle object, const ValuePlace &place, bool any_strides, intptr_t stream) {
   if (!py::hasattr(object, "__dlpack_device__")) return Read(object, place, any_strides);
   const auto device = object.attr("__dlpack_device__")().cast<std::pair<int, int>>();
   if (device.first == OPABI_CPU) return Read(object, place, any_strides);
@@ -263,7 +277,7 @@ void Buffer::ReadDevice(py::handle object, const ValuePlace &place, bool any_str
   info_ = PortInfo();
   weak_ = false;
   // The capsule is not consumed: it gives its tensor back when it is dropped.
-  keep_ = object.attr("__dlpack__")(py::arg("stream") = reinterpret_cast<intptr_t>(stream));
+  keep_ = object.attr("__dlpack__")(py::arg("stream") = stream);
   const auto *tensor = static_cast<const opabi_tensor *>(PyCapsule_GetPointer(keep_.ptr(), "dltensor"));
   if (!tensor) throw py::error_already_set();
   if (!IsDtype(tensor->dtype) || tensor->ndim > OPABI_MAX_NDIM) {
@@ -292,7 +306,7 @@ void Buffer::ReadDevice(py::handle object, const ValuePlace &place, bool any_str
 }
 
 void Buffer::WriteDevice(py::handle object, const ValuePlace &place, const PortInfo &info, const int64_t *shape,
-                         void *stream) {
+                         intptr_t stream) {
   ReadDevice(object, place, true, stream);
   if (info_.device_type != OPABI_CUDA || info_.device_id != info.device_id) {
     throw Error(Kind::kType, "OPABI-H-002",

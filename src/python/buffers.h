@@ -43,13 +43,13 @@ class __attribute__((visibility("hidden"))) Buffer {
   /// An output given by the caller: contiguous, writable, of exactly this dtype and shape.
   void Write(pybind11::handle object, const ValuePlace &place, const PortInfo &info, const int64_t *shape);
 
-  /// As Read, and arrays on a CUDA device through DLPack, where `stream` may use them at once. No copy: such an
-  /// array with strides is refused unless `any_strides`.
-  void ReadDevice(pybind11::handle object, const ValuePlace &place, bool any_strides, void *stream);
+  /// As Read, and arrays on a CUDA device through DLPack, which makes them ready on `stream` (-1: they are). No
+  /// copy: such an array with strides is refused unless `any_strides`.
+  void ReadDevice(pybind11::handle object, const ValuePlace &place, bool any_strides, intptr_t stream);
 
   /// As Write, for outputs on the device.
   void WriteDevice(pybind11::handle object, const ValuePlace &place, const PortInfo &info, const int64_t *shape,
-                   void *stream);
+                   intptr_t stream);
 
   void Reset();
 
@@ -65,7 +65,7 @@ class __attribute__((visibility("hidden"))) Buffer {
   bool Overlaps(const char *begin, const char *end) const;
 
  private:
-  bool ReadNumber(pybind11::handle object);
+  bool ReadNumber(pybind11::handle object, const ValuePlace &place);
   bool Acquire(PyObject *object, int flags);
   void Parse(const ValuePlace &place);
   void CheckOutput(const ValuePlace &place, const PortInfo &info, const int64_t *shape) const;

@@ -39,6 +39,10 @@ class EagerCall {
   }
 
  private:
+  /// The stream that DLPack shall make an array ready on: none where it is so already.
+  intptr_t ReadyOn(py::handle object) const {
+    return Py_TYPE(object.ptr()) == stream_.own ? -1 : reinterpret_cast<intptr_t>(stream_.stream);
+  }
   RunContext Context() const { return {eager_.pool.get(), eager_.device.get(), stream_.stream}; }
   const Kernel &kernel() const { return engine_.kernel(); }
   ValuePlace At(ValuePlace::Kind kind, int index, int64_t sample) const { return {kind, &kernel(), index, batch_ ? sample : -1}; }
@@ -74,7 +78,8 @@ class EagerCall {
       if (list || s == 0) {
         Buffer &next = eager_.NextBuffer();
         if (stream_.stream) {
-          next.ReadDevice(Item(object, list, s, place), place, any_strides, stream_.stream);
+          const py::object item = Item(object, list, s, place);
+          next.ReadDevice(item, place, any_strides, ReadyOn(item));
         } else {
           next.Read(Item(object, list, s, place), place, any_strides);
         }
@@ -156,7 +161,7 @@ class EagerCall {
         Buffer &buffer = eager_.NextBuffer();
         if (stream_.stream) {
           buffer.WriteDevice(array, At(ValuePlace::kOutput, port, s), engine_.output(port), engine_.shape(s, port),
-                             stream_.stream);
+                             ReadyOn(array));
         } else {
           buffer.Write(array, At(ValuePlace::kOutput, port, s), engine_.output(port), engine_.shape(s, port));
         }

@@ -27,6 +27,7 @@ struct EagerOptions {
 struct __attribute__((visibility("hidden"))) EagerStream {
   void *stream = nullptr;     // NULL: the call is one on the CPU
   pybind11::object new_array;  // new_array(dtype, shape) makes an array on the device
+  PyTypeObject *own = nullptr;  // of arrays that are ready on the stream, which is their library's current one
 };
 
 /// An engine and the buffers of its calls, used by one call at a time.

@@ -143,15 +143,16 @@ PyObject *Call(PyObject *, PyObject *const *args, Py_ssize_t n) {
   });
 }
 
-/// call_cuda(kernel, inputs, arguments, out, checked, device_id, stream, new_array)
+/// call_cuda(kernel, inputs, arguments, out, checked, device_id, stream, new_array, first): `first` is an array of
+/// the library whose stream it is.
 PyObject *CallCuda(PyObject *, PyObject *const *args, Py_ssize_t n) {
-  if (n != 8 || !PyTuple_Check(args[1])) {
-    PyErr_SetString(PyExc_TypeError, "call_cuda(kernel, inputs, arguments, out, checked, device_id, stream, new_array)");
+  if (n != 9 || !PyTuple_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "call_cuda(kernel, inputs, arguments, out, checked, device_id, stream, new_array, first)");
     return nullptr;
   }
   return Guarded(args[0], [&](PyKernel &kernel) {
     const EagerOptions options{args[4] == Py_True, 1, static_cast<int32_t>(PyLong_AsLong(args[5]))};
-    const EagerStream stream{PyLong_AsVoidPtr(args[6]), py::reinterpret_borrow<py::object>(args[7])};
+    const EagerStream stream{PyLong_AsVoidPtr(args[6]), py::reinterpret_borrow<py::object>(args[7]), Py_TYPE(args[8])};
     return kernel.Call(py::reinterpret_borrow<py::tuple>(args[1]), args[2], args[3], options, stream);
   });
 }

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from opabi import device_arrays
 from opabi.adapters import c_build
 
@@ -36,9 +35,17 @@ class Record(ctypes.Structure):
     _fields_ = [
         *(
             (name, ctypes.c_int64)
-            for name in "launches copies copied_bytes allocs frees host_allocs host_frees".split()
+            for name in [
+                "launches",
+                "copies",
+                "copied_bytes",
+                "allocs",
+                "frees",
+                "host_allocs",
+                "host_frees",
+            ]
         ),
-        *((name, ctypes.c_int64) for name in "syncs waits events records".split()),
+        *((name, ctypes.c_int64) for name in ["syncs", "waits", "events", "records"]),
         ("grid", ctypes.c_uint64 * 3),
         ("block", ctypes.c_uint64 * 3),
         *((name, ctypes.c_uint64) for name in ("shared", "stream", "function")),

@@ -6,9 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
-
 import opabi
+import pytest
 from opabi.adapters import cuda
 
 INVERT = "uint8[...] -> uint8[...]"
@@ -66,7 +65,7 @@ def test_table_too_large_is_staged_once(invert: Any, gpu: Any, record: Any) -> N
 
 
 def test_steady_state_allocates_nothing(invert: Any, gpu: Any, record: Any, driver: Any) -> None:
-    given = batch(gpu, [(2, 3)] * 500)
+    given = batch(gpu, [(2, 3)] * 2000)
     invert(given)
     before = (record.allocs, record.host_allocs)
     for _ in range(20):
@@ -78,7 +77,7 @@ def test_steady_state_allocates_nothing(invert: Any, gpu: Any, record: Any, driv
 def test_pinned_memory_is_not_reused_before_the_stream_has_passed(
     invert: Any, gpu: Any, record: Any, driver: Any
 ) -> None:
-    given = batch(gpu, [(2, 3)] * 500)
+    given = batch(gpu, [(2, 3)] * 2000)
     invert(given)
     driver.fake_hold(1)
     before = record.host_allocs
@@ -147,7 +146,7 @@ def test_too_much_shared_memory_is_refused_with_the_amount(
 def test_function_of_another_device_is_refused(functions: Any, gpu: Any, driver: Any) -> None:
     invert = cuda.kernel(functions("invert_batch"), INVERT, name="invert")
     with pytest.raises(
-        opabi.OpabiRuntimeError, match="invert.*loaded on CUDA device 0, this call is on 1"
+        opabi.OpabiRuntimeError, match=r"invert.*loaded on CUDA device 0, this call is on 1"
     ):
         invert([gpu(np.zeros(3, np.uint8), 1)])
 
@@ -171,7 +170,7 @@ def test_arrays_on_the_cpu_alone_are_refused(invert: Any) -> None:
 def test_parameter_that_is_no_batch_is_refused(invert: Any, gpu: Any, driver: Any) -> None:
     driver.fake_param_size(8)
     with pytest.raises(
-        opabi.OpabiValueError, match="expected one parameter OPABI_BATCH.*found one of 8 bytes"
+        opabi.OpabiValueError, match=r"expected one parameter OPABI_BATCH.*found one of 8 bytes"
     ):
         invert(batch(gpu, [(3,)]))
 
@@ -179,7 +178,7 @@ def test_parameter_that_is_no_batch_is_refused(invert: Any, gpu: Any, driver: An
 def test_unknown_parameter_lists_what_there_is() -> None:
     kernel = cuda.kernel(5, "x: uint8[h,w] -> uint8[h,w]", cuda.Launch(parameters=["y"]))
     assert kernel.device == "cuda"
-    with pytest.raises(opabi.OpabiValueError, match="parameter 'y'.*h, w, "):
+    with pytest.raises(opabi.OpabiValueError, match=r"parameter 'y'.*h, w, "):
         cuda._rule(cuda.Launch(parameters=["y"]), cuda._parse("x: uint8[h,w] -> uint8[h,w]"), [])
 
 
@@ -223,6 +222,6 @@ def test_sizes_that_run_decides_are_refused_on_the_gpu(
         name="found", signature="int32[n] -> int32[<=n]", device="cuda", run=functions("tables_run")
     )
     with pytest.raises(
-        opabi.OpabiRuntimeError, match="found', output 0.*cannot yet run CUDA kernels"
+        opabi.OpabiRuntimeError, match=r"found', output 0.*cannot yet run CUDA kernels"
     ):
         kernel(gpu(np.zeros(3, np.int32)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that need a GPU: ``python tests/gpu/run.py`` runs them and measures. Without one they are skipped."""
+"""Tests that need a GPU: ``python tests/gpu/run.py`` runs them and measures."""
 
 from __future__ import annotations
 
@@ -10,16 +10,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-if os.environ.get("OPABI_CUDA_DRIVER"):
-    pytest.skip(
-        "this process has the fake driver of tests/cuda: run tests/gpu alone",
-        allow_module_level=True,
-    )
-cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
-try:
-    cupy.cuda.runtime.getDeviceCount()
-except cupy.cuda.runtime.CUDARuntimeError as error:
-    pytest.skip(f"no GPU: {error}", allow_module_level=True)
+
+def _missing() -> str:
+    """Why nothing here can run, or ""."""
+    if os.environ.get("OPABI_CUDA_DRIVER"):
+        return "this process has the fake driver of tests/cuda: run tests/gpu alone"
+    try:
+        import cupy
+
+        cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:
+        return f"no GPU: {error}"
+    return ""
+
+
+WHY_NOT = _missing()
+collect_ignore_glob = ["test_*.py"] if WHY_NOT else []
+
+
+def pytest_report_header() -> str:
+    return f"tests/gpu: left out, {WHY_NOT}" if WHY_NOT else "tests/gpu: on the GPU"
 
 
 @pytest.fixture(scope="session")

@@ -10,12 +10,12 @@ from typing import Any
 
 import cupy
 import numpy as np
-import pytest
-
 import opabi
+import pytest
 from opabi.adapters import cuda
 from opabi.adapters import cupy as adapter
 
+SOURCE = Path(__file__).parent / "kernels.cu"
 ODD = [(0, 3), (1, 1), (7, 3), (333, 517), (16, 16), (0, 0), (1, 4097), (1000, 999)]
 
 INVERT_SOURCE = """
@@ -155,7 +155,8 @@ def test_template_is_instantiated_for_each_dtype(rng: Any) -> None:
 
 
 def test_declared_parameters_of_a_classic_kernel_are_exact(rng: Any) -> None:
-    code = """extern "C" __global__ void flip(const float *in, float *out, int h, int w, float gain) {
+    code = """extern "C" __global__
+    void flip(const float *in, float *out, int h, int w, float gain) {
       int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
       if (x < w && y < h) out[y * w + x] = in[y * w + w - 1 - x] * gain;
     }"""
@@ -250,7 +251,7 @@ def test_function_that_takes_no_batch_is_refused() -> None:
 def test_illegal_address_in_checked_mode_names_the_kernel() -> None:
     code = (
         "import opabi, cupy, pathlib\n"
-        f"library = opabi.cuda.compile(pathlib.Path({str(Path(__file__).parent / 'kernels.cu')!r}))\n"
+        f"library = opabi.cuda.compile(pathlib.Path({str(SOURCE)!r}))\n"
         "library.stray(cupy.zeros(5, 'u1'), checked=True)\n"
     )
     done = subprocess.run(
@@ -265,7 +266,10 @@ def test_cuda_core_kernel_by_declared_parameters(rng: Any) -> None:
     core = pytest.importorskip("cuda.core")
     device = core.Device()
     device.set_current()
-    code = 'extern "C" __global__ void add(const int *x, int *y, int n, int k) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i] + k; }'
+    code = """extern "C" __global__ void add(const int *x, int *y, int n, int k) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) y[i] = x[i] + k;
+    }"""
     program = core.Program(code, "c++", core.ProgramOptions(arch=f"sm_{device.arch}"))
     function = program.compile("cubin").get_kernel("add")
     add = cuda.kernel(
@@ -302,3 +306,30 @@ def test_triton_kernel_by_declared_parameters(rng: Any, tmp_path: Path) -> None:
     )
     given = packed(rng, [(5000,), (0,), (3,)], np.float32, start=4)
     assert all(np.array_equal(a.get(), b.get() + 1) for a, b in zip(add(given), given, strict=True))
+
+
+def test_numba_cuda_function_over_arrays_is_exact(rng: Any) -> None:
+    numba_cuda = pytest.importorskip("numba.cuda")
+
+    @opabi.numba_cuda.kernel("x: T[h,w] -> y: float32[h,w]", grid=("h", "w"), block=(8, 32))
+    def scale(x, y, *, gain: float = 2.0, offset: int):  # type: ignore[no-untyped-def]
+        i, j = numba_cuda.grid(2)
+        if i < x.shape[0] and j < x.shape[1]:
+            y[i, j] = x[i, j] * gain + offset
+
+    for dtype in (np.uint8, np.float32):
+        given = packed(rng, ODD[:3] + ODD[6:], np.dtype(dtype))
+        found = scale(given, offset=list(range(len(given))))
+        for s, (a, b) in enumerate(zip(found, given, strict=True)):
+            assert np.array_equal(a.get(), (b.get() * np.float32(2) + s).astype(np.float32))
+
+
+def test_numba_cuda_function_that_does_not_compile_says_why() -> None:
+    pytest.importorskip("numba.cuda")
+
+    @opabi.numba_cuda.kernel("x: uint8[n] -> y: uint8[n]")
+    def wrong(x, y):  # type: ignore[no-untyped-def]
+        y[0] = frozenset(x)
+
+    with pytest.raises(opabi.OpabiRuntimeError, match="numba-cuda could not compile 'wrong'"):
+        wrong(cupy.zeros(3, np.uint8))

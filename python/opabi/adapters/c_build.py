@@ -110,7 +110,8 @@ def _version(command: tuple[str, ...], changed: int) -> str:
 def build(source: Source, flags: Sequence[str], compiler: str | Sequence[str] | None) -> Path:
     """The library made of ``source``, from the cache if it is there."""
     command = find_compiler(source.language, compiler)
-    flags = (_STANDARDS[source.language], *COMMON_FLAGS[source.language], f"-I{_abi.include_dir()}", *flags)
+    common = COMMON_FLAGS[source.language]
+    flags = (_STANDARDS[source.language], *common, f"-I{_abi.include_dir()}", *flags)
     version = _version(command, os.stat(command[0]).st_mtime_ns)
     key = _digest(source.language, source.text, source.path, command, version, flags)
     folder = _cache_dir()

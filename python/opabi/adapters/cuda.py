@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels from CUDA functions: a handle that any compiler or framework gives, and what its parameters are.
+"""Kernels from CUDA functions: a handle that any compiler gives, and what its parameters are.
 
-``launch`` declares one; the adapters for CuPy and numba-cuda use the same parts. ``compile`` makes a library of CUDA C++
-source whose kernels launch themselves, with nvcc.
+``kernel`` takes a handle and a ``Launch``; the adapters for CuPy and numba-cuda use the same parts.
+``compile`` makes a library of CUDA C++ source whose kernels launch themselves, with nvcc.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from opabi.errors import OpabiTypeError, OpabiValueError
 from opabi.kernel import Argument, Functions, Kernel, TensorType
 
 __all__ = ["Const", "Launch", "compile", "extent", "kernel", "numel", "stride"]
+
+_Types = tuple[TensorType, ...]
 
 _OUTPUTS, _ARGUMENTS = 64, 128
 _BATCH, _POINTER, _EXTENT, _STRIDE, _NUMEL, _VALUE, _SAMPLE, _CONSTANT = range(8)
@@ -66,13 +68,16 @@ def numel(port: str, dtype: str = "int32") -> _Part:
 class Launch:
     """How a function is launched.
 
-    ``block``: threads, one to three numbers. ``grid``: for each axis what its blocks are counted over, ``"h"``, ``"h*w"``
-    (dimensions of the signature) or ``"out"`` (all elements of a port); by default the elements of output 0.
-    ``per_block``: how much of it one block does, by default its threads of that axis. ``parameters``: None for one
-    ``OPABI_BATCH`` of opabi.cuh, and one launch for the whole batch; else a list of ports' names or numbers (their data),
-    dimensions (``"h"``, as int32), arguments' names (the value, or its data for arrays), ``extent()``, ``stride()``,
-    ``numel()``, ``Const``, ``"sample"``; and one launch for each sample. ``shared``: bytes of dynamic shared memory.
-    ``by_total``: blocks for the batch's total extent in one row, where samples differ much in size.
+    ``block``      threads, one to three numbers
+    ``grid``       for each axis what its blocks are counted over: ``"h"``, ``"h*w"`` (dimensions of the
+                   signature) or ``"out"`` (a port's elements); by default the elements of output 0
+    ``per_block``  how much of it one block does, by default its threads of that axis
+    ``parameters`` None for one ``OPABI_BATCH`` of opabi.cuh, and one launch for the whole batch; else a
+                   launch for each sample, with a list of ports' names (their data), dimensions (as int32),
+                   arguments' names (the value; an array's data), ``extent()``, ``stride()``, ``numel()``,
+                   ``Const`` and ``"sample"``
+    ``shared``     bytes of dynamic shared memory
+    ``by_total``   one row of blocks for the batch's total extent, where samples differ much in size
     """
 
     block: int | Sequence[int] = 256
@@ -97,8 +102,8 @@ def kernel(
 ) -> Kernel:
     """A kernel from a CUDA function that is loaded on ``device_id``.
 
-    ``function`` is a CUfunction or CUkernel as an integer, or an object that has one: CuPy's, cuda.core's, Triton's
-    compiled kernels. It is kept as long as the kernel lives.
+    ``function`` is a CUfunction or CUkernel as an integer, or an object that has one: compiled kernels of
+    CuPy, cuda.core and Triton. It is kept as long as the kernel lives.
     """
     handle = handle_of(function)
     return from_compiler(
@@ -175,7 +180,7 @@ def handle_of(function: Any) -> int:
             except (TypeError, ValueError):
                 continue
     raise OpabiTypeError(
-        f"expected a CUDA function: a CUfunction as an integer, or a kernel of CuPy, cuda.core or a compiled one of "
+        "expected a CUDA function: a CUfunction as an integer, or a compiled kernel of CuPy, cuda.core or "
         f"Triton, found {type(function).__name__}."
     )
 
@@ -184,6 +189,9 @@ def _name_of(function: Any) -> str:
     name = getattr(function, "name", None) or getattr(function, "__name__", None)
     return name if isinstance(name, str) and name.isidentifier() else "kernel"
 
+
+_Row = tuple[int, int, int, int, int]
+"""A Param of src/cuda/launch.h."""
 
 # ---- Names of a signature to numbers -----------------------------------------------------------------
 
@@ -226,7 +234,8 @@ def _rule(launch: Launch, ports: _Ports, arguments: Sequence[Argument]) -> dict[
     per_block += [1] * (len(grid) - len(per_block))
     if launch.parameters is None and len(grid) > 1:
         raise OpabiValueError(
-            "a launch for the whole batch counts its blocks over one extent: write grid='h*w', or declare parameters."
+            "a launch for the whole batch counts its blocks over one extent: write grid='h*w', or "
+            "declare parameters."
         )
     parameters = [(_BATCH, 0, 0, 0, 0)]
     if launch.parameters is not None:

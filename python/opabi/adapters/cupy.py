@@ -5,7 +5,7 @@
 ``source``       CUDA C++ source, with templates made for the dtypes that arrive
 ``elementwise``  an expression for each element: ``"out = 255 - in"``
 
-Device code finds a whole batch through ``#include <opabi/opabi.cuh>``; compile it with ``options()``.
+Device code finds a batch through ``#include <opabi/opabi.cuh>``; ``options()`` are what it needs.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def kernel(
 ) -> Kernel:
     """A kernel of a ``cupy.RawKernel``; CuPy compiles it for each device where it is called.
 
-    Without ``launch.parameters`` the function takes one ``OPABI_BATCH`` and does a batch in one launch.
+    Without ``launch.parameters`` the function takes one ``OPABI_BATCH``: a batch is one launch.
     """
     if not hasattr(function, "kernel"):
         raise OpabiTypeError(
@@ -98,8 +98,8 @@ def source(
 ) -> Kernel:
     """A kernel of CUDA C++ source, compiled at the first call for each combination of dtypes.
 
-    ``entry`` is the function's name, or a template with the signature's type variables: ``"invert<{T}>"``. ``launch`` may
-    be a function of the types of inputs and arguments.
+    ``entry`` is the function's name, or a template with the signature's type variables:
+    ``"invert<{T}>"``. ``launch`` may be a function of the types of inputs and arguments.
     """
 
     def function_for(inputs: tuple[TensorType, ...], values: tuple[TensorType, ...]) -> Any:
@@ -125,9 +125,9 @@ def elementwise(
 ) -> Kernel:
     """A kernel of one statement for each element, such as ``"out = 255 - in"`` or ``"y = gain * x"``.
 
-    Names are those of the ports and arguments; inputs and the one output without a name are ``in`` (``in0``, ``in1``, ...
-    where there are several) and ``out``. All have the same number of elements. Whatever the samples' sizes and
-    addresses, memory is read and written 16 bytes at a time.
+    Names are those of the ports and arguments; without a name, the input is ``in`` (``in0``, ``in1``, ...
+    where there are several) and the one output ``out``. All have the same number of elements. Whatever
+    the samples' sizes and addresses, memory is read and written 16 bytes at a time.
     """
     from opabi import _core
 
