@@ -25,7 +25,7 @@ static const uint8_t *pixel_at(const picture *p, int64_t y, int64_t x) {
   return p->pixels + (y * p->width + x) * 3;
 }
 
-/* ---- Paint: strokes that end at edges ------------------------------------------------------------ */
+/* ---- Paint: strokes that end at edges -------------------------------------------------------- */
 
 typedef struct patch {
   float mean[3], spread;
@@ -82,7 +82,7 @@ static const opabi_arg paint_args[] = {
 OPABI_KERNEL(paint, "image: uint8[h,w,3] -> uint8[h,w,3]", .n_args = 1, .args = paint_args,
              .traits = PURE, .doc = "Paints the picture in strokes.");
 
-/* ---- Halftone: dots of ink, as in print ---------------------------------------------------------- */
+/* ---- Halftone: dots of ink, as in print ------------------------------------------------------ */
 
 /* A screen: dots `cell` pixels apart, in rows that are turned. */
 typedef struct screen {
@@ -126,7 +126,8 @@ static int32_t halftone(const opabi_call *call) {
     const opabi_tensor *args = &call->args[s * call->n_args];
     const float cell = *(const float *)args[0].data, angle = *(const float *)args[1].data;
     if (!(cell >= 1 && cell < 1e6f && fabsf(angle) < 1e6f)) {
-      return OPABI_FAIL(call, s, OPABI_ERROR_VALUE, "cell: expected 1 pixel or more; angle: degrees");
+      return OPABI_FAIL(call, s, OPABI_ERROR_VALUE,
+                        "cell: expected 1 pixel or more; angle: degrees");
     }
     halftone_one(open_picture(&call->inputs[s]), open_picture(&call->outputs[s]), cell, angle);
   }
@@ -138,7 +139,7 @@ static const opabi_arg halftone_args[] = {
 OPABI_KERNEL(halftone, "image: uint8[h,w,3] -> uint8[h,w,3]", .n_args = 2, .args = halftone_args,
              .traits = PURE, .doc = "Prints the picture in dots of cyan, magenta and yellow.");
 
-/* ---- Invert: what the table measures ------------------------------------------------------------- */
+/* ---- Invert: what the table measures --------------------------------------------------------- */
 
 static int32_t invert(const opabi_call *call) {
   for (int64_t s = 0; s < call->n_samples; s++) {
