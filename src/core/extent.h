@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extent expressions of signatures, compiled to postfix. Nothing here throws or allocates: it runs for
-// every dimension of every sample.
+// Extent expressions of signatures, compiled to postfix. Nothing here throws or allocates: it runs
+// for every dimension of every sample.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,9 @@ enum class Fault : uint8_t { kNone, kOverflow, kZeroDivisor, kBadArgument };
 /// The dimension of an input where a name or an ellipsis first stands, and so gets its value.
 struct Place {
   int port = -1;
-  int dim = 0;   // in Port::dims
-  int axis = 0;  // of the tensor: from its front if >= 0, from its end if < 0, as an ellipsis lies between
+  int dim = 0;  // in Port::dims
+  int axis =
+      0;  // of the tensor: from its front if >= 0, from its end if < 0, as an ellipsis lies between
 
   int64_t extent(const opabi_tensor *inputs) const {
     const opabi_tensor &input = inputs[port];
@@ -88,7 +89,8 @@ inline Fault ReadExtent(const opabi_tensor &arg, int64_t *result) {
 /// The value of what is no operator.
 inline Fault Load(const ExprOp &op, const Scope &scope, int64_t *result) {
   if (op.code == ExprOp::kArgument) return ReadExtent(scope.args[op.value], result);
-  *result = op.code == ExprOp::kConstant ? op.value : scope.dimensions[op.value].extent(scope.inputs);
+  *result =
+      op.code == ExprOp::kConstant ? op.value : scope.dimensions[op.value].extent(scope.inputs);
   return Fault::kNone;
 }
 

@@ -28,7 +28,8 @@ std::string Excerpt(std::string_view text, size_t at) {
   line = CleanMessage(line.data(), static_cast<int64_t>(line.size()));
   const std::string indent = "\n    ", before = begin > 0 ? "..." : "";
   const std::string after = begin + kWidth < text.size() ? "..." : "";
-  return indent + before + line + after + indent + std::string(before.size() + at - begin, ' ') + "^";
+  return indent + before + line + after + indent + std::string(before.size() + at - begin, ' ') +
+         "^";
 }
 
 }  // namespace
@@ -38,12 +39,13 @@ Scanner::Scanner(std::string_view text) : text_(text) {
   for (size_t i = 0; i < head.size(); i++) {
     if (static_cast<unsigned char>(head[i]) < 0x80) continue;
     Fail("OPABI-S-001", i,
-         "expected ASCII text, found another character; write '->', '...', '<=', '*' and plain letters");
+         "expected ASCII text, found another character; write '->', '...', '<=', '*' and plain "
+         "letters");
   }
   if (text.size() > kMaxText) {
     Fail("OPABI-S-002", kMaxText,
-         "expected at most " + std::to_string(kMaxText) + " bytes, found " + std::to_string(text.size()) +
-             "; shorten names, or leave extents to setup with '?'");
+         "expected at most " + std::to_string(kMaxText) + " bytes, found " +
+             std::to_string(text.size()) + "; shorten names, or leave extents to setup with '?'");
   }
 }
 
@@ -112,7 +114,8 @@ void Scanner::Fail(const char *rule, size_t at, const std::string &sentence) con
   throw Error(Kind::kValue, rule, "signature: " + sentence + "." + Excerpt(text_, at));
 }
 
-void Scanner::FailExpected(const char *rule, const std::string &what, const std::string &advice) const {
+void Scanner::FailExpected(const char *rule, const std::string &what,
+                           const std::string &advice) const {
   Fail(rule, Next(), "expected " + what + ", found " + Found() + "; " + advice);
 }
 

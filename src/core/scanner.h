@@ -40,7 +40,8 @@ class Scanner {
   [[noreturn]] void Fail(const char *rule, size_t at, const std::string &sentence) const;
 
   /// "expected `what`, found the next token; `advice`."
-  [[noreturn]] void FailExpected(const char *rule, const std::string &what, const std::string &advice) const;
+  [[noreturn]] void FailExpected(const char *rule, const std::string &what,
+                                 const std::string &advice) const;
 
  private:
   std::string Found() const;

@@ -8,8 +8,8 @@
 //   OPABI-S-005  A signature MUST end after its last output.
 //   OPABI-S-006  A signature MUST NOT have more than 64 inputs or more than 64 outputs.
 //   OPABI-S-007  A port's name MUST NOT be the name of another port or of an argument.
-//   OPABI-S-008  A port's type MUST be the name of a dtype, a type variable that is not such a name in
-//                capital letters, or, in an output, "?".
+//   OPABI-S-008  A port's type MUST be the name of a dtype, a type variable that is not such a name
+//                in capital letters, or, in an output, "?".
 //   OPABI-S-009  A type variable of an output MUST be the type of an input.
 //   OPABI-S-010  "?" and "<=" MUST stand in outputs only.
 //   OPABI-S-011  A port MUST NOT have more than one ellipsis.
@@ -18,12 +18,13 @@
 //   OPABI-S-014  An integer, and what constants give, MUST fit in a signed 64-bit integer.
 //   OPABI-S-015  A divisor MUST NOT be the constant 0.
 //   OPABI-S-016  Parentheses MUST NOT be nested more than 30 deep.
-//   OPABI-S-017  A name in an extent MUST stand alone as an extent of an input, or be an argument's.
-//   OPABI-S-018  An argument in an extent MUST be declared with an integer dtype or any, and with rank 0
-//                or any.
+//   OPABI-S-017  A name in an extent MUST stand alone as an extent of an input, or be an
+//                argument's.
+//   OPABI-S-018  An argument in an extent MUST be declared with an integer dtype or any, and with
+//                rank 0 or any.
 //   OPABI-S-019  A layout MUST be 1 to 15 letters and digits.
-//   OPABI-S-020  A layout MUST have one character for each dimension; beside an ellipsis, at least one
-//                for each other dimension.
+//   OPABI-S-020  A layout MUST have one character for each dimension; beside an ellipsis, at least
+//                one for each other dimension.
 //   OPABI-S-021  An extent of constants alone MUST NOT be negative.
 //   OPABI-S-022  "...?" MUST stand alone in its port.
 //
@@ -31,18 +32,20 @@
 //
 //   OPABI-S-031  An input's dtype MUST be the one its port names; under a type variable, any dtype.
 //   OPABI-S-032  Inputs under one type variable MUST have one dtype.
-//   OPABI-S-033  An input's rank MUST be the number of its port's dimensions; with an ellipsis, at least
-//                that of the others; in any case at most 15.
+//   OPABI-S-033  An input's rank MUST be the number of its port's dimensions; with an ellipsis, at
+//                least that of the others, and the length of the layout if there is one; in any
+//                case at most 15.
 //   OPABI-S-034  An ellipsis MUST stand for equally many extents in all inputs that have it.
-//   OPABI-S-035  An output's rank MUST NOT be more than 15 once its ellipsis is known.
+//   OPABI-S-035  An output's rank MUST NOT be more than 15 once its ellipsis is known, and MUST be
+//                the length of its layout if it has one.
 //   OPABI-S-036  An input's extent MUST be equal to what its port's dimension gives: a constant, an
-//                expression, or a name's value, which is the argument's of that name, else the extent
-//                where the name first stands alone; likewise for the extents of an ellipsis.
+//                expression, or a name's value, which is the argument's of that name, else the
+//                extent where the name first stands alone; likewise for the extents of an ellipsis.
 //   OPABI-S-037  Every step in the evaluation of an extent MUST stay in the signed 64-bit integers.
 //   OPABI-S-038  A divisor MUST NOT be 0; the quotient is rounded down.
 //   OPABI-S-039  An output's extent, and the bound of one, MUST NOT be negative.
-//   OPABI-S-040  An argument in an extent MUST come with an integer dtype, rank 0, and a value that fits
-//                in a signed 64-bit integer.
+//   OPABI-S-040  An argument in an extent MUST come with an integer dtype, rank 0, and a value that
+//                fits in a signed 64-bit integer.
 #include "core/signature.h"
 
 #include <algorithm>
@@ -64,7 +67,8 @@ std::string Label(const char *kind, int number, const std::string &name) {
 
 int Port::ellipsis_at() const {
   for (size_t i = 0; i < dims.size(); i++) {
-    if (dims[i].kind == Dim::kEllipsis || dims[i].kind == Dim::kOpenRank) return static_cast<int>(i);
+    if (dims[i].kind == Dim::kEllipsis || dims[i].kind == Dim::kOpenRank)
+      return static_cast<int>(i);
   }
   return -1;
 }
@@ -80,10 +84,14 @@ bool Port::bounded() const {
   });
 }
 
-std::string Signature::InputLabel(int port) const { return Label("input ", port, inputs_[port].name); }
-std::string Signature::OutputLabel(int port) const { return Label("output ", port, outputs_[port].name); }
+std::string Signature::InputLabel(int port) const {
+  return Label("input ", port, inputs_[port].name);
+}
+std::string Signature::OutputLabel(int port) const {
+  return Label("output ", port, outputs_[port].name);
+}
 
-// ---- Types and ranks, once for each combination ----------------------------------------------------
+// ---- Types and ranks, once for each combination -------------------------------------------------
 
 BoundTypes Signature::BindTypes(const uint32_t *in_dtype, const int32_t *in_ndim) const {
   BoundTypes types;
@@ -121,16 +129,16 @@ void Signature::BindType(int port, uint32_t dtype, BoundTypes *types) const {
   if (bound == dtype) return;
   int first = 0;
   while (inputs_[first].type_variable != input.type_variable) first++;
-  fail("OPABI-S-032", DtypeName(bound) + ", which " + type_variables_[input.type_variable] + " is by " +
-                          InputLabel(first));
+  fail("OPABI-S-032", DtypeName(bound) + ", which " + type_variables_[input.type_variable] +
+                          " is by " + InputLabel(first));
 }
 
 void Signature::BindRank(int port, int32_t ndim, BoundTypes *types) const {
   const Port &input = inputs_[port];
   const auto fail = [&](const char *rule, const std::string &expected) {
     throw Error(Kind::kType, rule,
-                InputLabel(port) + ": expected rank " + expected + ", found " + std::to_string(ndim) +
-                    "; reshape the data to fit " + Quote(input.text) + ".");
+                InputLabel(port) + ": expected rank " + expected + ", found " +
+                    std::to_string(ndim) + "; reshape the data to fit " + Quote(input.text) + ".");
   };
   if (ndim < 0 || ndim > OPABI_MAX_NDIM) fail("OPABI-S-033", "0 to 15");
   const int ellipsis_at = input.ellipsis_at();
@@ -161,7 +169,8 @@ int32_t Signature::OutputRank(int port, const BoundTypes &types) const {
   const int ndim = n_dims - 1 + types.ellipsis_ranks[output.dims[ellipsis_at].ellipsis];
   const auto fail = [&](const std::string &expected) {
     throw Error(Kind::kType, "OPABI-S-035",
-                OutputLabel(port) + ": expected rank " + expected + ", found " + std::to_string(ndim) +
+                OutputLabel(port) + ": expected rank " + expected + ", found " +
+                    std::to_string(ndim) +
                     " from the inputs' ranks; pass inputs whose rank gives one that fits " +
                     Quote(output.text) + ".");
   };
@@ -172,10 +181,11 @@ int32_t Signature::OutputRank(int port, const BoundTypes &types) const {
   return ndim;
 }
 
-// ---- Extents, for each sample ----------------------------------------------------------------------
+// ---- Extents, for each sample -------------------------------------------------------------------
 
-void Signature::InferShapes(const BoundTypes &types, const opabi_tensor *inputs, const opabi_tensor *args,
-                            int64_t sample, int32_t max_ndim, int64_t *out_shape) const {
+void Signature::InferShapes(const BoundTypes &types, const opabi_tensor *inputs,
+                            const opabi_tensor *args, int64_t sample, int32_t max_ndim,
+                            int64_t *out_shape) const {
   const Scope scope{dimension_places_.data(), inputs, args};
   CheckInputExtents(types, scope, sample);
   for (int port = 0; port < static_cast<int>(outputs_.size()); port++) {
@@ -206,7 +216,8 @@ void Signature::InferShapes(const BoundTypes &types, const opabi_tensor *inputs,
   }
 }
 
-void Signature::CheckInputExtents(const BoundTypes &types, const Scope &scope, int64_t sample) const {
+void Signature::CheckInputExtents(const BoundTypes &types, const Scope &scope,
+                                  int64_t sample) const {
   for (const Place &place : checks_) {
     const Site site{false, place, sample, scope};
     const Dim &dim = inputs_[place.port].dims[place.dim];

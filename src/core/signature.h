@@ -3,16 +3,17 @@
 //
 //   signature := ports "->" ports
 //   ports     := [ port { "," port } ]
-//   port      := [ NAME ":" ] type [ "[" [ dim { "," dim } ] "]" ] [ "@" LAYOUT ]     no brackets: rank 0
+//   port      := [ NAME ":" ] type [ "[" [ dim { "," dim } ] "]" ] [ "@" LAYOUT ]
 //   type      := "uint8" | ... | VARIABLE (a capital letter first) | "?" (outputs: set by setup)
-//   dim       := expr | "..." [ NAME | "?" ] | "?" | "<=" expr | "<=" "?"     the last four in outputs,
-//                                                                           "..." [NAME] in inputs too
+//   dim       := expr | "..." [ NAME ]
+//              | "...?" | "?" | "<=" expr | "<=" "?"                            in outputs only
 //   expr      := term { ("+" | "-") term },  term := factor { ("*" | "//") factor }
 //   factor    := INTEGER | NAME | "(" expr ")"
 //
-// White space may stand between all tokens but "..." and its NAME. A name in an expression is an argument
-// of the kernel, if there is one of that name, else a dimension: it has the extent where it first stands
-// alone in an input. The rules are listed in signature.cc.
+// A port without brackets has rank 0. White space may stand between all tokens but "..." and its
+// NAME. A name in an expression is an argument of the kernel, if there is one of that name, else a
+// dimension: it has the extent where it first stands alone in an input. The rules are listed in
+// signature.cc.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +47,8 @@ struct Port {
   int type_variable = -1;   // its number
   bool open_dtype = false;  // "?": set by setup
   std::vector<Dim> dims;
-  std::string layout;       // or ""
-  std::string text;         // as written, for messages
+  std::string layout;  // or ""
+  std::string text;    // as written, for messages
 
   int ellipsis_at() const;  // index in dims of kEllipsis or kOpenRank, or -1
   bool open_rank() const;   // has kOpenRank
@@ -64,9 +65,10 @@ struct BoundTypes {
 
 class Signature {
  public:
-  /// `arguments` are the declared arguments; only integer ones of rank 0 may be extents. Throws Error
-  /// (kValue, OPABI-S-...) whose message shows the signature with a caret under the place.
-  static Signature Parse(std::string_view text, const std::vector<const opabi_arg *> &arguments = {});
+  /// `arguments` are the declared arguments; only integer ones of rank 0 may be extents. Throws
+  /// Error (kValue, OPABI-S-...) whose message shows the signature with a caret under the place.
+  static Signature Parse(std::string_view text,
+                         const std::vector<const opabi_arg *> &arguments = {});
 
   const std::string &text() const { return text_; }
   const std::vector<Port> &inputs() const { return inputs_; }
@@ -75,14 +77,16 @@ class Signature {
   bool bounded() const { return bounded_; }                // some "<=" stands in it
   bool uses_arguments() const { return uses_arguments_; }  // some extent has one
 
-  /// Checks the inputs' dtypes and ranks (n_in each) and derives the outputs'. Throws Error (kType).
+  /// Checks the inputs' dtypes and ranks (n_in each) and derives the outputs'. Throws Error
+  /// (kType).
   BoundTypes BindTypes(const uint32_t *in_dtype, const int32_t *in_ndim) const;
 
-  /// Checks one sample's input extents and writes its outputs' extents: out_shape[port * max_ndim + d],
-  /// for d below the port's rank; OPABI_UNSET where setup must set it (the whole row if the rank is open),
-  /// bounds where bounded. `inputs` has n_in tensors of the ranks that `types` was made from, `args` as
-  /// many as were declared; max_ndim is at least each out_ndim. Throws Error (kValue, or kType for an
-  /// argument that is no integer) that names `sample`. No allocation on the way that succeeds.
+  /// Checks one sample's input extents and writes its outputs' extents:
+  /// out_shape[port * max_ndim + d] for d below the port's rank; OPABI_UNSET where setup must set
+  /// it (the whole row if the rank is open), bounds where bounded. `inputs` has n_in tensors of the
+  /// ranks that `types` was made from, `args` as many as were declared; max_ndim is at least each
+  /// out_ndim. Throws Error (kValue, or kType for an argument that is no integer) that names
+  /// `sample`. No allocation on the way that succeeds.
   void InferShapes(const BoundTypes &types, const opabi_tensor *inputs, const opabi_tensor *args,
                    int64_t sample, int32_t max_ndim, int64_t *out_shape) const;
 
@@ -108,7 +112,8 @@ class Signature {
   const Dim &dim(const Site &site) const;
   std::string Where(const Site &site) const;
   std::string Names(const Site &site) const;
-  [[noreturn, gnu::cold]] void Throw(const char *rule, const Site &site, const std::string &message) const;
+  [[noreturn, gnu::cold]] void Throw(const char *rule, const Site &site,
+                                     const std::string &message) const;
   [[noreturn, gnu::cold]] void ThrowFault(const Site &site, Fault fault) const;
   [[noreturn, gnu::cold]] void ThrowArgument(const Site &site) const;
   [[noreturn, gnu::cold]] void ThrowNegative(const Site &site, int64_t extent) const;

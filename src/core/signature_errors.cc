@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What InferShapes says where an extent is not right. Apart from it, since none of this runs otherwise.
+// What InferShapes says where an extent is not right. Apart from it, since none of this runs
+// otherwise.
 #include <algorithm>
 
 #include "core/dtype.h"
@@ -26,8 +27,10 @@ const Dim &Signature::dim(const Site &site) const {
 /// "input 1 'mask', dimension 0".
 std::string Signature::Where(const Site &site) const {
   const int port = site.place.port;
-  const int axis = site.place.axis < 0 ? site.place.axis + site.scope.inputs[port].ndim : site.place.axis;
-  return (site.output ? OutputLabel(port) : InputLabel(port)) + ", dimension " + std::to_string(axis);
+  const int axis =
+      site.place.axis < 0 ? site.place.axis + site.scope.inputs[port].ndim : site.place.axis;
+  return (site.output ? OutputLabel(port) : InputLabel(port)) + ", dimension " +
+         std::to_string(axis);
 }
 
 /// ", where h = 4 (input 0 'image', dimension 1) and n = 2 (argument)".
@@ -63,8 +66,8 @@ void Signature::ThrowFault(const Site &site, Fault fault) const {
   switch (fault) {
     case Fault::kOverflow:
       Throw("OPABI-S-037", site,
-            "expected " + expr + " to fit in a signed 64-bit integer, found an overflow" + Names(site) +
-                "; pass smaller values.");
+            "expected " + expr + " to fit in a signed 64-bit integer, found an overflow" +
+                Names(site) + "; pass smaller values.");
     case Fault::kZeroDivisor:
       Throw("OPABI-S-038", site,
             "expected a divisor other than 0 in " + expr + ", found 0" + Names(site) +
@@ -77,27 +80,29 @@ void Signature::ThrowArgument(const Site &site) const {
   const std::vector<ExprOp> &expr = dim(site).expr;
   const ExprOp &op = *std::find_if(expr.begin(), expr.end(), [&](const ExprOp &candidate) {
     int64_t value;
-    return candidate.code == ExprOp::kArgument && Load(candidate, site.scope, &value) != Fault::kNone;
+    return candidate.code == ExprOp::kArgument &&
+           Load(candidate, site.scope, &value) != Fault::kNone;
   });
   const opabi_tensor &arg = site.scope.args[op.value];
   const bool too_large = arg.ndim == 0 && arg.dtype == OPABI_UINT64;
   throw Error(too_large ? Kind::kValue : Kind::kType, "OPABI-S-040",
               "sample " + std::to_string(site.sample) + ", argument '" + argument_names_[op.value] +
-                  "': expected an integer of rank 0 that fits in 64 signed bits, found " + ArgumentText(arg) +
-                  "; pass one, since " + Where(site) + " is \"" + dim(site).text + "\".");
+                  "': expected an integer of rank 0 that fits in 64 signed bits, found " +
+                  ArgumentText(arg) + "; pass one, since " + Where(site) + " is \"" +
+                  dim(site).text + "\".");
 }
 
 void Signature::ThrowNegative(const Site &site, int64_t extent) const {
   Throw("OPABI-S-039", site,
-        "expected an extent of 0 or more, found " + std::to_string(extent) + " from \"" + dim(site).text +
-            "\"" + Names(site) + "; pass values that give one.");
+        "expected an extent of 0 or more, found " + std::to_string(extent) + " from \"" +
+            dim(site).text + "\"" + Names(site) + "; pass values that give one.");
 }
 
 void Signature::ThrowUnequal(const Site &site, int64_t expected) const {
   Throw("OPABI-S-036", site,
         "expected " + std::to_string(expected) + ", found " +
-            std::to_string(site.place.extent(site.scope.inputs)) + Names(site) + "; pass a shape that fits \"" +
-            inputs_[site.place.port].text + "\".");
+            std::to_string(site.place.extent(site.scope.inputs)) + Names(site) +
+            "; pass a shape that fits \"" + inputs_[site.place.port].text + "\".");
 }
 
 /// The extent number `d` of an ellipsis differs.
@@ -106,10 +111,10 @@ void Signature::ThrowEllipsis(const Site &site, int d) const {
   Site differs = site;
   differs.place.axis += d;
   Throw("OPABI-S-036", differs,
-        "expected " + std::to_string(site.scope.inputs[first.port].shape[first.axis + d]) + ", found " +
-            std::to_string(differs.place.extent(site.scope.inputs)) + ", as \"" + dim(site).text +
-            "\" stands for the extents of " + InputLabel(first.port) + "; pass a shape that fits \"" +
-            inputs_[site.place.port].text + "\".");
+        "expected " + std::to_string(site.scope.inputs[first.port].shape[first.axis + d]) +
+            ", found " + std::to_string(differs.place.extent(site.scope.inputs)) + ", as \"" +
+            dim(site).text + "\" stands for the extents of " + InputLabel(first.port) +
+            "; pass a shape that fits \"" + inputs_[site.place.port].text + "\".");
 }
 
 }  // namespace opabi

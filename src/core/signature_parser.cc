@@ -21,11 +21,13 @@ int Find(const std::vector<std::string> &names, std::string_view name) {
 }
 
 bool HasName(const std::vector<Port> &ports, const std::string &name) {
-  return std::any_of(ports.begin(), ports.end(), [&](const Port &port) { return port.name == name; });
+  return std::any_of(ports.begin(), ports.end(),
+                     [&](const Port &port) { return port.name == name; });
 }
 
 bool IsIntegerDtype(uint32_t dtype) {
-  constexpr uint32_t kCodeMask = 0xFF, kInt = OPABI_INT8 & kCodeMask, kUint = OPABI_UINT8 & kCodeMask;
+  constexpr uint32_t kCodeMask = 0xFF, kInt = OPABI_INT8 & kCodeMask,
+                     kUint = OPABI_UINT8 & kCodeMask;
   return IsDtype(dtype) && ((dtype & kCodeMask) == kInt || (dtype & kCodeMask) == kUint);
 }
 
@@ -35,7 +37,8 @@ Signature Signature::Parse(std::string_view text, const std::vector<const opabi_
   return SignatureParser(text, arguments).Parse();
 }
 
-SignatureParser::SignatureParser(std::string_view text, const std::vector<const opabi_arg *> &arguments)
+SignatureParser::SignatureParser(std::string_view text,
+                                 const std::vector<const opabi_arg *> &arguments)
     : Scanner(text), arguments_(arguments) {
   signature_.text_ = text;
   for (const opabi_arg *argument : arguments) signature_.argument_names_.push_back(argument->name);
@@ -44,7 +47,8 @@ SignatureParser::SignatureParser(std::string_view text, const std::vector<const 
 Signature SignatureParser::Parse() {
   ParsePorts(&signature_.inputs_);
   if (AtEnd()) {
-    FailExpected("OPABI-S-003", "'->' after the inputs", "write the outputs after '->', as in \"T[n] -> T[n]\"");
+    FailExpected("OPABI-S-003", "'->' after the inputs",
+                 "write the outputs after '->', as in \"T[n] -> T[n]\"");
   }
   if (!Take("->")) {
     FailExpected("OPABI-S-004", "',' or '->' after an input",
@@ -54,12 +58,13 @@ Signature SignatureParser::Parse() {
   in_outputs_ = true;
   ParsePorts(&signature_.outputs_);
   if (!AtEnd()) {
-    FailExpected("OPABI-S-005", "',' or the end after the outputs", "separate ports by ',', or remove the rest");
+    FailExpected("OPABI-S-005", "',' or the end after the outputs",
+                 "separate ports by ',', or remove the rest");
   }
   return std::move(signature_);
 }
 
-// ---- Ports -----------------------------------------------------------------------------------------
+// ---- Ports --------------------------------------------------------------------------------------
 
 void SignatureParser::ParsePorts(std::vector<Port> *ports) {
   if (AtEnd() || LooksAt("->")) return;
@@ -133,7 +138,8 @@ void SignatureParser::FailDtype(const std::string &name, size_t at) const {
   const std::string meant = SuggestDtype(name);
   Fail("OPABI-S-008", at,
        "expected a dtype or a type variable, found " + Quoted(name) + "; write " +
-           (meant.empty() ? "one of bool, uint8 to uint64, int8 to int64, float16 to float64" : meant) +
+           (meant.empty() ? "one of bool, uint8 to uint64, int8 to int64, float16 to float64"
+                          : meant) +
            ", or a name with a capital letter, such as T, for any dtype");
 }
 
@@ -141,15 +147,17 @@ void SignatureParser::ParseLayout(Port *port) {
   const size_t begin = Next();
   port->layout = TakeLayout();
   if (LooksAt("[")) {
-    FailExpected("OPABI-S-004", "',' or '->' after a layout", "write it after the brackets, as in T[h,w,c]@HWC");
+    FailExpected("OPABI-S-004", "',' or '->' after a layout",
+                 "write it after the brackets, as in T[h,w,c]@HWC");
   }
   if (port->layout.empty() || !(AtEnd() || LooksAt(",") || LooksAt("->") || at() != Next())) {
-    FailExpected("OPABI-S-019", "letters and digits after '@'", "write one for each dimension, as in @HWC");
+    FailExpected("OPABI-S-019", "letters and digits after '@'",
+                 "write one for each dimension, as in @HWC");
   }
   if (port->layout.size() >= OPABI_LAYOUT_SIZE) {
     Fail("OPABI-S-019", begin,
-         "expected a layout of at most 15 characters, found " + std::to_string(port->layout.size()) +
-             "; write one for each dimension, as in @HWC");
+         "expected a layout of at most 15 characters, found " +
+             std::to_string(port->layout.size()) + "; write one for each dimension, as in @HWC");
   }
   CheckLayout(*port, begin);
 }
@@ -159,11 +167,12 @@ void SignatureParser::CheckLayout(const Port &port, size_t at) const {
   const size_t expected = port.dims.size() - ellipsis, found = port.layout.size();
   if (found == expected || (ellipsis && found > expected)) return;
   Fail("OPABI-S-020", at,
-       std::string("expected a layout of length ") + std::to_string(expected) + (ellipsis ? " or more" : "") +
-           ", found " + std::to_string(found) + "; write one character for each dimension");
+       std::string("expected a layout of length ") + std::to_string(expected) +
+           (ellipsis ? " or more" : "") + ", found " + std::to_string(found) +
+           "; write one character for each dimension");
 }
 
-// ---- Dimensions ------------------------------------------------------------------------------------
+// ---- Dimensions ---------------------------------------------------------------------------------
 
 void SignatureParser::ParseDims(Port *port) {
   if (Take("]")) return;
@@ -176,7 +185,8 @@ void SignatureParser::ParseDims(Port *port) {
            "expected at most one ellipsis in a port, found another; name the other extents");
     }
     if (!ellipsis && port->dims.size() - second == OPABI_MAX_NDIM) {
-      Fail("OPABI-S-013", begin, "expected at most 15 dimensions in a port, found one more; join some of them");
+      Fail("OPABI-S-013", begin,
+           "expected at most 15 dimensions in a port, found one more; join some of them");
     }
     port->dims.emplace_back();
     ParseDim(&port->dims.back());
@@ -191,8 +201,8 @@ void SignatureParser::ParseDims(Port *port) {
 
 void SignatureParser::FailAccompanied(size_t at) const {
   Fail("OPABI-S-022", at,
-       "expected '...?' to stand alone, found another extent beside it; setup gives the whole shape, so write '...?' or one '?' "
-       "for each extent");
+       "expected '...?' to stand alone, found another extent beside it; setup gives the whole "
+       "shape, so write '...?' or one '?' for each extent");
 }
 
 void SignatureParser::ParseDim(Dim *dim) {
@@ -219,7 +229,8 @@ void SignatureParser::ParseDim(Dim *dim) {
   ParseExpr(&dim->expr, 0);
   if (dim->expr.size() == 1 && dim->expr[0].code == ExprOp::kConstant && dim->expr[0].value < 0) {
     Fail("OPABI-S-021", expr,
-         "expected an extent of 0 or more, found " + std::to_string(dim->expr[0].value) + "; write a larger one");
+         "expected an extent of 0 or more, found " + std::to_string(dim->expr[0].value) +
+             "; write a larger one");
   }
 }
 
@@ -270,12 +281,13 @@ void SignatureParser::CheckDimensionsBound() const {
     if (signature_.dimension_places_[i].port >= 0) continue;
     const std::string name = Quoted(signature_.dimensions_[i]);
     Fail("OPABI-S-017", first_uses_[i],
-         "expected a name that stands alone as an extent of an input or is an argument's, found " + name +
-             "; write " + name + " alone in an input, or declare an integer argument " + name + " of rank 0");
+         "expected a name that stands alone as an extent of an input or is an argument's, found " +
+             name + "; write " + name + " alone in an input, or declare an integer argument " +
+             name + " of rank 0");
   }
 }
 
-// ---- Expressions -----------------------------------------------------------------------------------
+// ---- Expressions --------------------------------------------------------------------------------
 
 void SignatureParser::ParseExpr(Expr *expr, int nesting) {
   ParseTerm(expr, nesting);
@@ -314,12 +326,15 @@ void SignatureParser::ParseFactor(Expr *expr, int nesting) {
   } else if (Take("(")) {
     if (nesting == kMaxNesting) {
       Fail("OPABI-S-016", begin,
-           "expected parentheses nested at most 30 deep, found one more; multiply the expression out");
+           "expected parentheses nested at most 30 deep, found one more; multiply the expression "
+           "out");
     }
     ParseExpr(expr, nesting + 1);
-    if (!Take(")")) FailExpected("OPABI-S-004", "')'", "close the parenthesis, or join its parts by + - * //");
+    if (!Take(")"))
+      FailExpected("OPABI-S-004", "')'", "close the parenthesis, or join its parts by + - * //");
   } else {
-    FailExpected("OPABI-S-004", "an integer, a name or '(' in an extent", "write one such as h, 3 or 2*(h+1)");
+    FailExpected("OPABI-S-004", "an integer, a name or '(' in an extent",
+                 "write one such as h, 3 or 2*(h+1)");
   }
 }
 
@@ -327,9 +342,11 @@ int64_t SignatureParser::ParseInteger() {
   const size_t begin = Next();
   int64_t value = 0;
   for (char digit : TakeDigits()) {
-    if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit - '0', &value)) {
+    if (__builtin_mul_overflow(value, 10, &value) ||
+        __builtin_add_overflow(value, digit - '0', &value)) {
       Fail("OPABI-S-014", begin,
-           "expected an integer of at most 9223372036854775807, found a larger one; write a smaller one");
+           "expected an integer of at most 9223372036854775807, found a larger one; write a "
+           "smaller one");
     }
   }
   return value;
@@ -359,14 +376,16 @@ void SignatureParser::CheckArgument(const opabi_arg &argument, size_t at) const 
   const bool integer = argument.dtype == OPABI_DTYPE_ANY || IsIntegerDtype(argument.dtype);
   const bool scalar = argument.ndim == OPABI_NDIM_ANY || argument.ndim == 0;
   if (integer && scalar) return;
-  Fail("OPABI-S-018", at,
-       "expected an integer argument of rank 0, found " + Quoted(argument.name) + ", declared " +
-           DtypeName(argument.dtype) + " of " +
-           (argument.ndim == OPABI_NDIM_ANY ? "any rank" : "rank " + std::to_string(argument.ndim)) +
-           "; declare it int64 of rank 0, or give the dimension another name");
+  Fail(
+      "OPABI-S-018", at,
+      "expected an integer argument of rank 0, found " + Quoted(argument.name) + ", declared " +
+          DtypeName(argument.dtype) + " of " +
+          (argument.ndim == OPABI_NDIM_ANY ? "any rank" : "rank " + std::to_string(argument.ndim)) +
+          "; declare it int64 of rank 0, or give the dimension another name");
 }
 
-/// Appends an operator; constants are folded, so that what cannot be is found here and not in a batch.
+/// Appends an operator; constants are folded, so that what cannot be is found here and not in a
+/// batch.
 void SignatureParser::Emit(ExprOp::Code code, Expr *expr, size_t right) {
   const ExprOp last = expr->back(), before = (*expr)[expr->size() - 2];
   if (code == ExprOp::kFloorDiv && last.code == ExprOp::kConstant && last.value == 0) {
@@ -379,15 +398,17 @@ void SignatureParser::Emit(ExprOp::Code code, Expr *expr, size_t right) {
   expr->pop_back();
   if (Apply(code, before.value, last.value, &expr->back().value) != Fault::kNone) {
     Fail("OPABI-S-014", right,
-         "expected constants whose result fits in a signed 64-bit integer, found an overflow; write smaller ones");
+         "expected constants whose result fits in a signed 64-bit integer, found an overflow; "
+         "write smaller ones");
   }
 }
 
 void SignatureParser::AllowInOutputs(const char *what, size_t at) const {
   if (in_outputs_) return;
-  Fail("OPABI-S-010", at,
-       "expected an input's type or extent, found " + Quoted(what) +
-           ", which only outputs may have; write a name for an extent, a capital letter for a type");
+  Fail(
+      "OPABI-S-010", at,
+      "expected an input's type or extent, found " + Quoted(what) +
+          ", which only outputs may have; write a name for an extent, a capital letter for a type");
 }
 
 }  // namespace opabi

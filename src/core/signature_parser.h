@@ -25,7 +25,6 @@ class SignatureParser : Scanner {
   void ParsePortName(Port *port);
   void ParseType(Port *port);
   void ParseDims(Port *port);
-  [[noreturn]] void FailAccompanied(size_t at) const;
   void ParseDim(Dim *dim);
   void ParseEllipsis(Dim *dim, size_t begin);
   void ParseLayout(Port *port);
@@ -41,6 +40,7 @@ class SignatureParser : Scanner {
   void BindDims(const Port &input, int number);
   void Emit(ExprOp::Code code, Expr *expr, size_t right);
   void AllowInOutputs(const char *what, size_t at) const;
+  [[noreturn]] void FailAccompanied(size_t at) const;
   [[noreturn]] void FailDtype(const std::string &name, size_t at) const;
 
   const std::vector<const opabi_arg *> &arguments_;

@@ -13,18 +13,19 @@ namespace {
 constexpr struct {
   std::string_view word, dtype;
 } kAliases[] = {
-    {"float", "float32"},   {"single", "float32"},   {"double", "float64"},  {"half", "float16"},
-    {"int", "int64"},       {"long", "int64"},       {"short", "int16"},     {"integer", "int64"},
-    {"uint", "uint64"},     {"char", "int8"},        {"uchar", "uint8"},     {"byte", "uint8"},
-    {"boolean", "bool"},    {"size_t", "uint64"},    {"str", "uint8"},       {"string", "uint8"},
-    {"f16", "float16"},     {"f32", "float32"},      {"f64", "float64"},     {"i8", "int8"},
-    {"i16", "int16"},       {"i32", "int32"},        {"i64", "int64"},       {"u8", "uint8"},
-    {"u16", "uint16"},      {"u32", "uint32"},       {"u64", "uint64"},      {"uint8_t", "uint8"},
-    {"uint16_t", "uint16"}, {"uint32_t", "uint32"},  {"uint64_t", "uint64"}, {"int8_t", "int8"},
-    {"int16_t", "int16"},   {"int32_t", "int32"},    {"int64_t", "int64"},   {"bool_", "bool"},
+    {"float", "float32"},   {"single", "float32"},  {"double", "float64"},  {"half", "float16"},
+    {"int", "int64"},       {"long", "int64"},      {"short", "int16"},     {"integer", "int64"},
+    {"uint", "uint64"},     {"char", "int8"},       {"uchar", "uint8"},     {"byte", "uint8"},
+    {"boolean", "bool"},    {"size_t", "uint64"},   {"str", "uint8"},       {"string", "uint8"},
+    {"f16", "float16"},     {"f32", "float32"},     {"f64", "float64"},     {"i8", "int8"},
+    {"i16", "int16"},       {"i32", "int32"},       {"i64", "int64"},       {"u8", "uint8"},
+    {"u16", "uint16"},      {"u32", "uint32"},      {"u64", "uint64"},      {"uint8_t", "uint8"},
+    {"uint16_t", "uint16"}, {"uint32_t", "uint32"}, {"uint64_t", "uint64"}, {"int8_t", "int8"},
+    {"int16_t", "int16"},   {"int32_t", "int32"},   {"int64_t", "int64"},   {"bool_", "bool"},
 };
 
-/// How many letters must be inserted, removed, replaced or swapped with the next to make `b` of `a`.
+/// How many letters must be inserted, removed, replaced or swapped with the next to make `b` of
+/// `a`.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> distance(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); i++) {

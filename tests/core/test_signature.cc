@@ -53,8 +53,9 @@ void CheckFails(const std::string &rule, const std::string &text, const std::str
 }
 
 TEST_CASE("test_parse_ports_have_names_types_dims_and_layouts") {
-  const Signature signature =
-      Parse(" image : T[h, w ,3]@HWC,label:float32 [ k ] -> T[3,\n 2 * h , w//2]@CHW, float32, _b: bool[]");
+  const Signature signature = Parse(
+      " image : T[h, w ,3]@HWC,label:float32 [ k ] -> T[3,\n 2 * h , w//2]@CHW, float32, _b: "
+      "bool[]");
   REQUIRE(signature.inputs().size() == 2);
   REQUIRE(signature.outputs().size() == 3);
   const Port &image = signature.inputs()[0], &label = signature.inputs()[1];
@@ -80,8 +81,8 @@ TEST_CASE("test_parse_ports_have_names_types_dims_and_layouts") {
 }
 
 TEST_CASE("test_parse_every_dtype_name_is_known") {
-  for (const char *name : {"bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
-                           "float16", "float32", "float64"}) {
+  for (const char *name : {"bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32",
+                           "int64", "float16", "float32", "float64"}) {
     const Signature signature = Parse(std::string(name) + "[n] -> " + name);
     CHECK(signature.inputs()[0].dtype != OPABI_DTYPE_ANY);
     CHECK(signature.outputs()[0].dtype == signature.inputs()[0].dtype);
@@ -91,7 +92,8 @@ TEST_CASE("test_parse_every_dtype_name_is_known") {
 TEST_CASE("test_parse_flags_say_what_is_left_open") {
   const auto flags = [](const std::string &text) {
     const Signature signature = Parse(text);
-    return std::string(signature.needs_setup() ? "setup " : "") + (signature.bounded() ? "bounded " : "") +
+    return std::string(signature.needs_setup() ? "setup " : "") +
+           (signature.bounded() ? "bounded " : "") +
            (signature.uses_arguments() ? "arguments" : "");
   };
   CHECK(flags("T[...] -> T[...]") == "");
@@ -222,10 +224,11 @@ TEST_CASE("test_parse_name_of_two_ports_or_of_an_argument_fails") {
 TEST_CASE("test_parse_unknown_dtype_suggests_what_was_meant") {
   const struct {
     const char *word, *meant;
-  } cases[] = {{"float", "float32"},  {"double", "float64"}, {"half", "float16"},     {"int", "int64"},
-               {"uint", "uint64"},    {"u8", "uint8"},       {"i16", "int16"},        {"f32", "float32"},
-               {"uint8_t", "uint8"},  {"unit8", "uint8"},    {"flaot32", "float32"},  {"boolean", "bool"},
-               {"itn64", "int64"},    {"Uint8", "uint8"},    {"FLOAT32", "float32"},  {"string", "uint8"}};
+  } cases[] = {
+      {"float", "float32"}, {"double", "float64"}, {"half", "float16"},    {"int", "int64"},
+      {"uint", "uint64"},   {"u8", "uint8"},       {"i16", "int16"},       {"f32", "float32"},
+      {"uint8_t", "uint8"}, {"unit8", "uint8"},    {"flaot32", "float32"}, {"boolean", "bool"},
+      {"itn64", "int64"},   {"Uint8", "uint8"},    {"FLOAT32", "float32"}, {"string", "uint8"}};
   for (const auto &c : cases) {
     const std::string text = std::string(c.word) + "[n] -> T";
     CheckFails("OPABI-S-008", text, text, "write " + std::string(c.meant) + ",");
@@ -289,7 +292,9 @@ TEST_CASE("test_parse_division_by_constant_zero_fails") {
 }
 
 TEST_CASE("test_parse_parentheses_past_the_limit_fail") {
-  const auto nested = [](int n) { return "T[h] -> T[" + Repeat("(", n) + "h" + Repeat(")", n) + "]"; };
+  const auto nested = [](int n) {
+    return "T[h] -> T[" + Repeat("(", n) + "h" + Repeat(")", n) + "]";
+  };
   CHECK(Parse(nested(30)).outputs()[0].dims[0].expr.size() == 1);
   CHECK(ThrownBy([&] { Parse(nested(31)); }).rule == "OPABI-S-016");
   CHECK(ThrownBy([&] { Parse(nested(8000)); }).rule == "OPABI-S-016");

@@ -25,13 +25,20 @@ struct Tensor {
   uint64_t bits = 0;  // an argument's value
 
   opabi_tensor view() const {
-    return {const_cast<uint64_t *>(&bits), OPABI_CPU,    0,       static_cast<int32_t>(shape.size()), dtype,
-            shape.data(),                  nullptr, 0};
+    return {const_cast<uint64_t *>(&bits),
+            OPABI_CPU,
+            0,
+            static_cast<int32_t>(shape.size()),
+            dtype,
+            shape.data(),
+            nullptr,
+            0};
   }
 };
 
 Tensor Scalar(int64_t value, uint32_t dtype = OPABI_INT64) {
-  return {{}, dtype, static_cast<uint64_t>(value)};  // little-endian, so that narrow types find theirs
+  return {
+      {}, dtype, static_cast<uint64_t>(value)};  // little-endian, so that narrow types find theirs
 }
 
 std::vector<opabi_tensor> Views(const std::vector<Tensor> &tensors) {
@@ -57,7 +64,8 @@ std::vector<Shape> Infer(const Signature &signature, const std::vector<Tensor> &
   const BoundTypes types = Bind(signature, inputs);
   const size_t n_out = signature.outputs().size();
   std::vector<int64_t> rows(n_out * OPABI_MAX_NDIM + 1, 77);
-  signature.InferShapes(types, Views(inputs).data(), Views(args).data(), 3, OPABI_MAX_NDIM, rows.data());
+  signature.InferShapes(types, Views(inputs).data(), Views(args).data(), 3, OPABI_MAX_NDIM,
+                        rows.data());
   std::vector<Shape> shapes;
   for (size_t port = 0; port < n_out; port++) {
     const int32_t ndim = types.out_ndim[port];
@@ -76,14 +84,16 @@ std::vector<Shape> Infer(const std::string &text, const std::vector<Shape> &inpu
 
 const opabi_arg kN{"n", nullptr, OPABI_DTYPE_ANY, OPABI_NDIM_ANY, nullptr, 0};
 
-std::vector<Shape> InferWithN(const std::string &text, const std::vector<Tensor> &inputs, const Tensor &n) {
+std::vector<Shape> InferWithN(const std::string &text, const std::vector<Tensor> &inputs,
+                              const Tensor &n) {
   return Infer(Signature::Parse(text, {&kN}), inputs, {n});
 }
 
-// ---- Types and ranks -------------------------------------------------------------------------------
+// ---- Types and ranks ----------------------------------------------------------------------------
 
 TEST_CASE("test_bind_outputs_take_the_variables_dtypes_and_ranks") {
-  const Signature signature = Signature::Parse("T[h,...], U[k] -> U[...], T[h,k,...], float32, ?[...?], ?[h]");
+  const Signature signature =
+      Signature::Parse("T[h,...], U[k] -> U[...], T[h,k,...], float32, ?[...?], ?[h]");
   const BoundTypes types = Bind(signature, {{{4, 5, 6}, OPABI_INT16}, {{2}, OPABI_BOOL}});
   CHECK(types.out_dtype == std::vector<uint32_t>{OPABI_BOOL, OPABI_INT16, OPABI_FLOAT32,
                                                  OPABI_DTYPE_UNSET, OPABI_DTYPE_UNSET});
@@ -91,8 +101,8 @@ TEST_CASE("test_bind_outputs_take_the_variables_dtypes_and_ranks") {
 }
 
 TEST_CASE("test_bind_other_dtype_than_declared_fails") {
-  const Thrown thrown =
-      ThrownBy([] { Bind(Signature::Parse("image: uint8[h] -> uint8[h]"), {{{4}, OPABI_FLOAT32}}); });
+  const Thrown thrown = ThrownBy(
+      [] { Bind(Signature::Parse("image: uint8[h] -> uint8[h]"), {{{4}, OPABI_FLOAT32}}); });
   CHECK(thrown.kind == Kind::kType);
   CHECK(thrown.rule == "OPABI-S-031");
   CHECK_SAYS(thrown, "input 0 'image': expected uint8, found float32");
@@ -120,9 +130,11 @@ TEST_CASE("test_bind_other_rank_than_declared_fails") {
   };
   CHECK_SAYS(rank_of("a: T[h,w] -> T", 3), "[OPABI-S-033] input 0 'a': expected rank 2, found 3");
   CHECK_SAYS(rank_of("T -> T", 1), "[OPABI-S-033] input 0: expected rank 0, found 1");
-  CHECK_SAYS(rank_of("T[h,...,w] -> T", 1), "[OPABI-S-033] input 0: expected rank 2 or more, found 1");
+  CHECK_SAYS(rank_of("T[h,...,w] -> T", 1),
+             "[OPABI-S-033] input 0: expected rank 2 or more, found 1");
   CHECK_SAYS(rank_of("T[...] -> T", 16), "[OPABI-S-033] input 0: expected rank 0 to 15, found 16");
-  CHECK_SAYS(rank_of("T[...]@HWC -> T", 2), "[OPABI-S-033] input 0: expected rank 3, the length of its layout");
+  CHECK_SAYS(rank_of("T[...]@HWC -> T", 2),
+             "[OPABI-S-033] input 0: expected rank 3, the length of its layout");
   CHECK(rank_of("T[...] -> T", 16).kind == Kind::kType);
 }
 
@@ -138,8 +150,10 @@ TEST_CASE("test_bind_ellipsis_of_two_lengths_fails") {
       ThrownBy([] { Bind(Signature::Parse("a: T[...], T[h,...] -> T"), {{{1, 2}}, {{1, 2}}}); });
   CHECK(thrown.kind == Kind::kType);
   CHECK(thrown.rule == "OPABI-S-034");
-  CHECK_SAYS(thrown, "input 1: expected rank 3, as \"...\" stands for 2 extents in input 0 'a', found 2");
-  CHECK(Bind(Signature::Parse("T[...a], T[h,...b] -> T[...b]"), {{{1, 2}}, {{1}}}).out_ndim[0] == 0);
+  CHECK_SAYS(thrown,
+             "input 1: expected rank 3, as \"...\" stands for 2 extents in input 0 'a', found 2");
+  CHECK(Bind(Signature::Parse("T[...a], T[h,...b] -> T[...b]"), {{{1, 2}}, {{1}}}).out_ndim[0] ==
+        0);
 }
 
 TEST_CASE("test_bind_output_rank_past_15_or_its_layout_fails") {
@@ -151,10 +165,11 @@ TEST_CASE("test_bind_output_rank_past_15_or_its_layout_fails") {
   CHECK(thrown.kind == Kind::kType);
   CHECK_SAYS(thrown, "[OPABI-S-035] output 0 'b': expected rank 15 at most, found 16");
   CHECK_NOTHROW(bind("T[...] -> T[...]@HW", 2)());
-  CHECK_SAYS(ThrownBy(bind("T[...] -> T[...]@HW", 1)), "[OPABI-S-035] output 0: expected rank 2, the length");
+  CHECK_SAYS(ThrownBy(bind("T[...] -> T[...]@HW", 1)),
+             "[OPABI-S-035] output 0: expected rank 2, the length");
 }
 
-// ---- Extents ---------------------------------------------------------------------------------------
+// ---- Extents ------------------------------------------------------------------------------------
 
 TEST_CASE("test_infer_names_constants_and_expressions_give_the_outputs_extents") {
   using Shapes = std::vector<Shape>;
@@ -179,13 +194,15 @@ TEST_CASE("test_infer_ellipsis_stands_anywhere") {
   CHECK(Infer("T[h,...,c] -> T[c,...,h]", {{4, 5, 6, 7}}) == Shapes{{7, 5, 6, 4}});
   CHECK(Infer("T[h,...,c] -> T[c,...,h]", {{4, 7}}) == Shapes{{7, 4}});
   CHECK(Infer("T[...,a,b] -> T[a*b,...]", {{2, 3, 4, 5}}) == Shapes{{20, 2, 3}});
-  CHECK(Infer("T[...x,a], T[b,...y] -> T[...y], T[b,...x]", {{2, 3, 4}, {5, 6}}) == Shapes{{6}, {5, 2, 3}});
+  CHECK(Infer("T[...x,a], T[b,...y] -> T[...y], T[b,...x]", {{2, 3, 4}, {5, 6}}) ==
+        Shapes{{6}, {5, 2, 3}});
   CHECK(Infer("T[...,c], T[c,...] -> T[...]", {{2, 3, 9}, {9, 2, 3}}) == Shapes{{2, 3}});
 }
 
 TEST_CASE("test_infer_open_extents_are_left_to_setup_and_bounds_are_given") {
   using Shapes = std::vector<Shape>;
-  CHECK(Infer("T[h] -> T[?,h], T[<=2*h], T[<=?]", {{4}}) == Shapes{{OPABI_UNSET, 4}, {8}, {OPABI_UNSET}});
+  CHECK(Infer("T[h] -> T[?,h], T[<=2*h], T[<=?]", {{4}}) ==
+        Shapes{{OPABI_UNSET, 4}, {8}, {OPABI_UNSET}});
   CHECK(Infer("T[h] -> T[...?], T[h]", {{4}}) == Shapes{Shape(OPABI_MAX_NDIM, OPABI_UNSET), {4}});
 }
 
@@ -197,26 +214,32 @@ TEST_CASE("test_infer_unequal_extents_fail_and_say_where_the_name_got_its_value"
   Thrown thrown = ThrownBy([] { Infer("image: T[h,w], mask: U[h,w] -> T", {{4, 5}, {4, 6}}); });
   CHECK(thrown.kind == Kind::kValue);
   CHECK(thrown.rule == "OPABI-S-036");
-  CHECK_SAYS(thrown, "sample 3, input 1 'mask', dimension 1: expected 5, found 6, where w = 5 (input 0 "
-                     "'image', dimension 1); pass a shape that fits \"mask: U[h,w]\"");
+  CHECK_SAYS(thrown,
+             "sample 3, input 1 'mask', dimension 1: expected 5, found 6, where w = 5 (input 0 "
+             "'image', dimension 1); pass a shape that fits \"mask: U[h,w]\"");
   thrown = ThrownBy([] { Infer("T[2*n+m], a: T[..., n], b: T[m] -> T", {{8}, {9, 4}, {1}}); });
-  CHECK_SAYS(thrown, "sample 3, input 0, dimension 0: expected 9, found 8, where n = 4 (input 1 'a', dimension "
-                     "1) and m = 1 (input 2 'b', dimension 0)");
+  CHECK_SAYS(
+      thrown,
+      "sample 3, input 0, dimension 0: expected 9, found 8, where n = 4 (input 1 'a', dimension "
+      "1) and m = 1 (input 2 'b', dimension 0)");
   thrown = ThrownBy([] { Infer("T[h,...,3] -> T", {{3, 1, 4}}); });
   CHECK_SAYS(thrown, "sample 3, input 0, dimension 2: expected 3, found 4; pass a shape");
 }
 
 TEST_CASE("test_infer_unequal_extents_of_an_ellipsis_fail") {
-  const Thrown thrown = ThrownBy([] { Infer("a: T[...], b: T[h,...] -> T", {{4, 5, 6}, {1, 4, 7, 6}}); });
+  const Thrown thrown =
+      ThrownBy([] { Infer("a: T[...], b: T[h,...] -> T", {{4, 5, 6}, {1, 4, 7, 6}}); });
   CHECK(thrown.kind == Kind::kValue);
   CHECK(thrown.rule == "OPABI-S-036");
-  CHECK_SAYS(thrown, "sample 3, input 1 'b', dimension 2: expected 5, found 7, as \"...\" stands for the "
-                     "extents of input 0 'a'");
+  CHECK_SAYS(thrown,
+             "sample 3, input 1 'b', dimension 2: expected 5, found 7, as \"...\" stands for the "
+             "extents of input 0 'a'");
 }
 
 TEST_CASE("test_infer_overflow_fails") {
   const auto overflows = [](const std::string &extent, int64_t h) {
-    const Thrown thrown = ThrownBy([&] { Infer("image: T[h] -> big: T[1," + extent + "]", {{h}}); });
+    const Thrown thrown =
+        ThrownBy([&] { Infer("image: T[h] -> big: T[1," + extent + "]", {{h}}); });
     CHECK(thrown.kind == Kind::kValue);
     CHECK(thrown.rule == "OPABI-S-037");
     CHECK_SAYS(thrown, "sample 3, output 0 'big', dimension 1: ");
@@ -235,24 +258,28 @@ TEST_CASE("test_infer_division_by_zero_fails") {
   const Thrown thrown = ThrownBy([] { Infer("T[h,w] -> T[w//(h-4)]", {{4, 6}}); });
   CHECK(thrown.kind == Kind::kValue);
   CHECK(thrown.rule == "OPABI-S-038");
-  CHECK_SAYS(thrown, "sample 3, output 0, dimension 0: expected a divisor other than 0 in \"w//(h-4)\", found 0");
+  CHECK_SAYS(
+      thrown,
+      "sample 3, output 0, dimension 0: expected a divisor other than 0 in \"w//(h-4)\", found 0");
   CHECK_SAYS(thrown, "where w = 6 (input 0, dimension 1) and h = 4 (input 0, dimension 0)");
 }
 
 TEST_CASE("test_infer_division_rounds_down") {
-  CHECK(Infer("T[h] -> T[10+(h-7)//2]", {{4}}) == std::vector<Shape>{{8}});        // -3 // 2 == -2
-  CHECK(Infer("T[h] -> T[10+h//(h-6)]", {{4}}) == std::vector<Shape>{{8}});        // 4 // -2 == -2
-  CHECK(Infer("T[h] -> T[10+h//(h-7)]", {{4}}) == std::vector<Shape>{{8}});        // 4 // -3 == -2
-  CHECK(Infer("T[h] -> T[(h-7)//(h-6)]", {{4}}) == std::vector<Shape>{{1}});       // -3 // -2 == 1
-  CHECK(Infer("T[h] -> T[10+h//(h-5)]", {{4}}) == std::vector<Shape>{{6}});        // 4 // -1 == -4
+  CHECK(Infer("T[h] -> T[10+(h-7)//2]", {{4}}) == std::vector<Shape>{{8}});   // -3 // 2 == -2
+  CHECK(Infer("T[h] -> T[10+h//(h-6)]", {{4}}) == std::vector<Shape>{{8}});   // 4 // -2 == -2
+  CHECK(Infer("T[h] -> T[10+h//(h-7)]", {{4}}) == std::vector<Shape>{{8}});   // 4 // -3 == -2
+  CHECK(Infer("T[h] -> T[(h-7)//(h-6)]", {{4}}) == std::vector<Shape>{{1}});  // -3 // -2 == 1
+  CHECK(Infer("T[h] -> T[10+h//(h-5)]", {{4}}) == std::vector<Shape>{{6}});   // 4 // -1 == -4
 }
 
 TEST_CASE("test_infer_negative_extent_fails") {
   Thrown thrown = ThrownBy([] { Infer("T[h] -> T[h-3]", {{2}}); });
   CHECK(thrown.kind == Kind::kValue);
   CHECK(thrown.rule == "OPABI-S-039");
-  CHECK_SAYS(thrown, "sample 3, output 0, dimension 0: expected an extent of 0 or more, found -1 from \"h-3\", "
-                     "where h = 2 (input 0, dimension 0)");
+  CHECK_SAYS(
+      thrown,
+      "sample 3, output 0, dimension 0: expected an extent of 0 or more, found -1 from \"h-3\", "
+      "where h = 2 (input 0, dimension 0)");
   thrown = ThrownBy([] { Infer("T[h] -> T[<=h-3]", {{2}}); });
   CHECK_SAYS(thrown, "[OPABI-S-039]");
   CHECK_SAYS(thrown, "\"<=h-3\"");
@@ -264,8 +291,8 @@ TEST_CASE("test_infer_fault_in_an_inputs_expression_names_the_input") {
 }
 
 TEST_CASE("test_infer_arguments_of_every_integer_dtype_are_extents") {
-  for (uint32_t dtype : {OPABI_INT8, OPABI_INT16, OPABI_INT32, OPABI_INT64, OPABI_UINT8, OPABI_UINT16,
-                         OPABI_UINT32, OPABI_UINT64}) {
+  for (uint32_t dtype : {OPABI_INT8, OPABI_INT16, OPABI_INT32, OPABI_INT64, OPABI_UINT8,
+                         OPABI_UINT16, OPABI_UINT32, OPABI_UINT64}) {
     CAPTURE(DtypeName(dtype));
     // Bits above the narrow types' must not be read.
     Tensor n{{}, dtype, 0x5A};
@@ -291,22 +318,28 @@ TEST_CASE("test_infer_argument_without_alignment_is_read") {
 TEST_CASE("test_infer_argument_wins_over_a_dimension_of_its_name") {
   CHECK(InferWithN("T[n,m] -> T[n]", {{{4, 9}}}, Scalar(4)) == std::vector<Shape>{{4}});
   const Thrown thrown = ThrownBy([] { InferWithN("T[n] -> T[n]", {{{4}}}, Scalar(5)); });
-  CHECK_SAYS(thrown, "[OPABI-S-036] sample 3, input 0, dimension 0: expected 5, found 4, where n = 5 (argument)");
+  CHECK_SAYS(
+      thrown,
+      "[OPABI-S-036] sample 3, input 0, dimension 0: expected 5, found 4, where n = 5 (argument)");
 }
 
 TEST_CASE("test_infer_negative_argument_as_extent_fails") {
   const Thrown thrown = ThrownBy([] { InferWithN("-> out: uint8[n]", {}, Scalar(-1)); });
-  CHECK_SAYS(thrown, "[OPABI-S-039] sample 3, output 0 'out', dimension 0: expected an extent of 0 or more, "
-                     "found -1 from \"n\", where n = -1 (argument)");
+  CHECK_SAYS(
+      thrown,
+      "[OPABI-S-039] sample 3, output 0 'out', dimension 0: expected an extent of 0 or more, "
+      "found -1 from \"n\", where n = -1 (argument)");
 }
 
 TEST_CASE("test_infer_argument_that_is_no_integer_of_rank_0_fails") {
-  for (const Tensor &n : {Tensor{{}, OPABI_FLOAT32, 0}, Tensor{{}, OPABI_BOOL, 1}, Tensor{{1}, OPABI_INT64, 4}}) {
+  for (const Tensor &n :
+       {Tensor{{}, OPABI_FLOAT32, 0}, Tensor{{}, OPABI_BOOL, 1}, Tensor{{1}, OPABI_INT64, 4}}) {
     const Thrown thrown = ThrownBy([&] { InferWithN("-> uint8[2*n]", {}, n); });
     CHECK(thrown.kind == Kind::kType);
     CHECK(thrown.rule == "OPABI-S-040");
     CHECK_SAYS(thrown, "sample 3, argument 'n': expected an integer of rank 0");
-    CHECK_SAYS(thrown, "found " + DtypeName(n.dtype) + " of rank " + std::to_string(n.shape.size()));
+    CHECK_SAYS(thrown,
+               "found " + DtypeName(n.dtype) + " of rank " + std::to_string(n.shape.size()));
   }
 }
 
@@ -330,7 +363,8 @@ TEST_CASE("test_infer_writes_rows_of_the_callers_length") {
 }
 
 TEST_CASE("test_infer_asks_for_no_memory") {
-  const Signature signature = Signature::Parse("T[h,w,c], U[2*h,...] -> T[2*h,w//n,c], U[...,<=h], T[...?]", {&kN});
+  const Signature signature =
+      Signature::Parse("T[h,w,c], U[2*h,...] -> T[2*h,w//n,c], U[...,<=h], T[...?]", {&kN});
   const std::vector<Tensor> inputs{{{4, 5, 3}}, {{8, 6}}}, args{Scalar(2)};
   const BoundTypes types = Bind(signature, inputs);
   const std::vector<opabi_tensor> in = Views(inputs), arg = Views(args);
@@ -351,7 +385,7 @@ TEST_CASE("test_infer_deepest_expression_is_evaluated") {
   CHECK(Infer("T[h] -> T[" + extent + "]", {{1}}) == std::vector<Shape>{{expected}});
 }
 
-// ---- Random expressions against a second evaluator -------------------------------------------------
+// ---- Random expressions against a second evaluator ----------------------------------------------
 
 /// An expression as a tree: its text, and its value by 128-bit arithmetic that checks each step.
 struct Tree {
@@ -366,15 +400,20 @@ Tree RandomTree(std::mt19937_64 &random, int depth, const Shape &dims) {
   if (depth == 0 || random() % 4 == 0) {
     const size_t i = random() % (2 * dims.size());
     if (i < dims.size()) return {std::string(1, static_cast<char>('a' + i)), 2, dims[i]};
-    const int64_t constant = static_cast<int64_t>(random() % 5 ? random() % 10 : random() >> (1 + random() % 63));
+    const int64_t constant =
+        static_cast<int64_t>(random() % 5 ? random() % 10 : random() >> (1 + random() % 63));
     return {std::to_string(constant), 2, constant};
   }
-  const Tree left = RandomTree(random, depth - 1, dims), right = RandomTree(random, depth - 1, dims);
+  const Tree left = RandomTree(random, depth - 1, dims),
+             right = RandomTree(random, depth - 1, dims);
   const char *const symbols[] = {"+", "-", "*", "//"};
   const size_t op = random() % 4;
   const int precedence = op < 2 ? 0 : 1;
-  const auto part = [](const Tree &tree, bool bare) { return bare ? tree.text : "(" + tree.text + ")"; };
-  Tree tree{part(left, left.precedence >= precedence) + symbols[op] + part(right, right.precedence > precedence),
+  const auto part = [](const Tree &tree, bool bare) {
+    return bare ? tree.text : "(" + tree.text + ")";
+  };
+  Tree tree{part(left, left.precedence >= precedence) + symbols[op] +
+                part(right, right.precedence > precedence),
             precedence, std::nullopt};
   if (!left.value || !right.value || (op == 3 && *right.value == 0)) return tree;
   const Wide l = *left.value, r = *right.value;
@@ -390,7 +429,8 @@ TEST_CASE("test_infer_random_expressions_agree_with_wide_arithmetic") {
   for (int round = 0; round < 20000; round++) {
     Shape dims;
     for (int i = 0; i < 3; i++) {
-      dims.push_back(static_cast<int64_t>(random() % 8 ? random() % 12 : random() >> (1 + random() % 63)));
+      dims.push_back(
+          static_cast<int64_t>(random() % 8 ? random() % 12 : random() >> (1 + random() % 63)));
     }
     const Tree tree = RandomTree(random, 1 + static_cast<int>(random() % 5), dims);
     CAPTURE(tree.text);

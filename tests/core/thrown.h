@@ -32,8 +32,8 @@ Thrown ThrownBy(Action &&action) {
 }  // namespace opabi
 
 /// Checks that the text of a Thrown has a part, and shows the text if it has not.
-#define CHECK_SAYS(thrown, part)    \
-  do {                              \
-    INFO((thrown).what);            \
-    CHECK((thrown).Says(part));     \
+#define CHECK_SAYS(thrown, part) \
+  do {                           \
+    INFO((thrown).what);         \
+    CHECK((thrown).Says(part));  \
   } while (false)
