@@ -45,7 +45,7 @@ class TorchArrays:
 
 
 LIBRARIES: dict[str, Any] = {"cupy": CupyArrays, "torch": TorchArrays}
-"""Where the current stream and new arrays come from, by the package of the first input on the device."""
+"""Where the stream and new arrays come from, by the package of the first input on the device."""
 
 
 def call(
@@ -73,8 +73,8 @@ def _first_on_device(kernel: Kernel, inputs: tuple[Any, ...], out: Any) -> tuple
                 return value, int(device_id)
     known = " or ".join(LIBRARIES)
     raise OpabiTypeError(
-        f"kernel '{kernel.name}' works on the GPU: expected an input that is a {known} array there, "
-        "found none. Copy the data to the GPU first, for example with cupy.asarray()."
+        f"kernel '{kernel.name}' works on the GPU: expected an input that is a {known} array "
+        "there, found none. Copy the data to the GPU first, for example with cupy.asarray()."
     )
 
 

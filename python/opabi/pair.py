@@ -16,7 +16,7 @@ class Pair:
 
         blur = opabi.Pair(cpu=blur_on_the_cpu, cuda=blur_on_the_gpu)
 
-    The GPU's serves where an input is there, else the CPU's. Both have the same signature and arguments.
+    The GPU's serves where an input is there, else the CPU's. Their signatures and arguments agree.
     """
 
     def __init__(self, *, cpu: Kernel, cuda: Kernel) -> None:
@@ -28,7 +28,7 @@ class Pair:
         theirs = [[(a.name, a.dtype, a.ndim) for a in kernel.arguments] for kernel in (cpu, cuda)]
         if cpu.signature != cuda.signature or theirs[0] != theirs[1]:
             raise OpabiValueError(
-                f"expected two kernels of one signature and the same arguments, found {cpu} and {cuda}."
+                f"expected two kernels with equal signatures and arguments, found {cpu}, {cuda}."
             )
         self.cpu = cpu
         self.cuda = cuda

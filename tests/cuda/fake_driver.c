@@ -9,10 +9,18 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, NOT_READY = 600 };
+enum {
+  OK = 0,
+  INVALID_VALUE = 1,
+  OUT_OF_MEMORY = 2,
+  INVALID_DEVICE = 101,
+  INVALID_CONTEXT = 201,
+  NOT_READY = 600
+};
 
 typedef struct {
-  int64_t launches, copies, copied_bytes, allocs, frees, host_allocs, host_frees, syncs, waits, events, records;
+  int64_t launches, copies, copied_bytes, allocs, frees, host_allocs, host_frees, syncs, waits,
+      events, records;
   uint64_t grid[3], block[3], shared;
   uint64_t stream, function;
 } fake_record;
@@ -30,12 +38,18 @@ static int held, fail_next, param_size = 8192;
 
 EXPORT fake_record *fake_get(void) { return &record; }
 EXPORT void fake_reset(void) { memset(&record, 0, sizeof record); }
-EXPORT void fake_hold(int hold) { held = hold; if (!hold) passed = clock_; }
+EXPORT void fake_hold(int hold) {
+  held = hold;
+  if (!hold) passed = clock_;
+}
 EXPORT void fake_fail_next_launch(int status) { fail_next = status; }
 EXPORT void fake_param_size(int size) { param_size = size; }
 EXPORT int fake_depth(void) { return depth; }
 
-static void tick(void) { clock_++; if (!held) passed = clock_; }
+static void tick(void) {
+  clock_++;
+  if (!held) passed = clock_;
+}
 static void need_context(const char *what) {
   if (depth > 0) return;
   fprintf(stderr, "fake driver: %s without a current context\n", what);
@@ -49,27 +63,41 @@ static void need_stream(void *stream) {
 
 EXPORT int cuInit(unsigned flags) { return flags ? INVALID_VALUE : OK; }
 EXPORT int cuGetErrorName(int status, const char **name) {
-  *name = status == INVALID_VALUE ? "CUDA_ERROR_INVALID_VALUE" : status == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
-          : status == INVALID_DEVICE ? "CUDA_ERROR_INVALID_DEVICE" : "CUDA_ERROR_UNKNOWN";
+  *name = status == INVALID_VALUE    ? "CUDA_ERROR_INVALID_VALUE"
+          : status == OUT_OF_MEMORY  ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : status == INVALID_DEVICE ? "CUDA_ERROR_INVALID_DEVICE"
+                                     : "CUDA_ERROR_UNKNOWN";
   return OK;
 }
 EXPORT int cuGetErrorString(int status, const char **text) {
-  *text = status == INVALID_VALUE ? "invalid argument" : status == OUT_OF_MEMORY ? "out of memory"
-          : status == INVALID_DEVICE ? "invalid device ordinal" : "unknown error";
+  *text = status == INVALID_VALUE    ? "invalid argument"
+          : status == OUT_OF_MEMORY  ? "out of memory"
+          : status == INVALID_DEVICE ? "invalid device ordinal"
+                                     : "unknown error";
   return OK;
 }
 EXPORT int cuDeviceGet(int *device, int ordinal) {
   *device = ordinal;
   return ordinal >= 0 && ordinal < 2 ? OK : INVALID_DEVICE;
 }
-EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) { (void)attribute; (void)device; *value = 90; return OK; }
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  (void)attribute;
+  (void)device;
+  *value = 90;
+  return OK;
+}
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int device) {
   contexts[device]++;
   *context = (void *)(intptr_t)(device + 1);
   return OK;
 }
-EXPORT int cuDevicePrimaryCtxRelease_v2(int device) { return contexts[device]-- > 0 ? OK : INVALID_CONTEXT; }
-EXPORT int cuCtxPushCurrent_v2(void *context) { stack[depth++] = (int)(intptr_t)context; return OK; }
+EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
+  return contexts[device]-- > 0 ? OK : INVALID_CONTEXT;
+}
+EXPORT int cuCtxPushCurrent_v2(void *context) {
+  stack[depth++] = (int)(intptr_t)context;
+  return OK;
+}
 EXPORT int cuCtxPopCurrent_v2(void **context) {
   need_context("cuCtxPopCurrent");
   *context = (void *)(intptr_t)stack[--depth];
@@ -82,7 +110,12 @@ EXPORT int cuMemAlloc_v2(uint64_t *pointer, size_t bytes) {
   memset((void *)*pointer, 0xCD, bytes);
   return OK;
 }
-EXPORT int cuMemFree_v2(uint64_t pointer) { need_context("cuMemFree"); record.frees++; free((void *)pointer); return OK; }
+EXPORT int cuMemFree_v2(uint64_t pointer) {
+  need_context("cuMemFree");
+  record.frees++;
+  free((void *)pointer);
+  return OK;
+}
 EXPORT int cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
   (void)flags;
   need_context("cuMemHostAlloc");
@@ -90,7 +123,12 @@ EXPORT int cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
   *pointer = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   return OK;
 }
-EXPORT int cuMemFreeHost(void *pointer) { need_context("cuMemFreeHost"); record.host_frees++; free(pointer); return OK; }
+EXPORT int cuMemFreeHost(void *pointer) {
+  need_context("cuMemFreeHost");
+  record.host_frees++;
+  free(pointer);
+  return OK;
+}
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t target, const void *source, size_t bytes, void *stream) {
   need_context("cuMemcpyHtoDAsync");
   need_stream(stream);
@@ -108,7 +146,11 @@ EXPORT int cuEventCreate(void **event, unsigned flags) {
   *event = calloc(1, sizeof(fake_event));
   return OK;
 }
-EXPORT int cuEventDestroy_v2(void *event) { record.events--; free(event); return OK; }
+EXPORT int cuEventDestroy_v2(void *event) {
+  record.events--;
+  free(event);
+  return OK;
+}
 EXPORT int cuEventRecord(void *event, void *stream) {
   need_stream(stream);
   record.records++;
@@ -116,20 +158,46 @@ EXPORT int cuEventRecord(void *event, void *stream) {
   ((fake_event *)event)->stamp = clock_;
   return OK;
 }
-EXPORT int cuEventQuery(void *event) { return ((fake_event *)event)->stamp <= passed ? OK : NOT_READY; }
+EXPORT int cuEventQuery(void *event) {
+  return ((fake_event *)event)->stamp <= passed ? OK : NOT_READY;
+}
 EXPORT int cuEventSynchronize(void *event) {
   record.waits++;
   if (((fake_event *)event)->stamp > passed) passed = ((fake_event *)event)->stamp;
   return OK;
 }
-EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { (void)stream; (void)event; (void)flags; return OK; }
-EXPORT int cuStreamSynchronize(void *stream) { need_stream(stream); record.syncs++; passed = clock_; return OK; }
-EXPORT int cuStreamIsCapturing(void *stream, int *capturing) { *capturing = stream == (void *)0x77; return OK; }
-EXPORT int cuModuleLoadData(void **module, const void *image) { *module = (void *)image; return OK; }
-EXPORT int cuModuleUnload(void *module) { (void)module; return OK; }
-EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) { (void)name; *function = module; return OK; }
+EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+  (void)stream;
+  (void)event;
+  (void)flags;
+  return OK;
+}
+EXPORT int cuStreamSynchronize(void *stream) {
+  need_stream(stream);
+  record.syncs++;
+  passed = clock_;
+  return OK;
+}
+EXPORT int cuStreamIsCapturing(void *stream, int *capturing) {
+  *capturing = stream == (void *)0x77;
+  return OK;
+}
+EXPORT int cuModuleLoadData(void **module, const void *image) {
+  *module = (void *)image;
+  return OK;
+}
+EXPORT int cuModuleUnload(void *module) {
+  (void)module;
+  return OK;
+}
+EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) {
+  (void)name;
+  *function = module;
+  return OK;
+}
 EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
-  (void)function; (void)attribute;
+  (void)function;
+  (void)attribute;
   return value > 227 * 1024 ? INVALID_VALUE : OK;
 }
 EXPORT int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *size) {
@@ -138,8 +206,9 @@ EXPORT int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size
   *size = (size_t)param_size;
   return index == 0 ? OK : INVALID_VALUE;
 }
-EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                          unsigned shared, void *stream, void **params, void **extra) {
+EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                          unsigned by, unsigned bz, unsigned shared, void *stream, void **params,
+                          void **extra) {
   const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
   need_context("cuLaunchKernel");
   need_stream(stream);

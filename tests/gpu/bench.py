@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Eager calls are timed by CUDA events over 16 calls on four sets of buffers, pipelines by the
 difference of a chain of 33 operators and one of 9, divided by 24; medians. "By value": the batch's
-table goes in the launch's parameters. "Staged": through pinned memory, before each launch."""
+table goes in the launch's parameters. "Staged": copied to the device before each launch."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ class Empty : public dali::Operator<dali::GPUBackend> {
   explicit Empty(const dali::OpSpec &spec) : Operator(spec) {}
 
  protected:
-  bool SetupImpl(std::vector<dali::OutputDesc> &outputs, const dali::Workspace &workspace) override {
+  bool SetupImpl(std::vector<dali::OutputDesc> &outputs,
+                 const dali::Workspace &workspace) override {
     const auto &input = workspace.Input<dali::GPUBackend>(0);
     outputs.resize(1);
     outputs[0] = {input.shape(), input.type()};

@@ -24,15 +24,18 @@ int32_t InvertRun(const opabi_call *call) {
 }
 
 /// The same over the device's tables, which the host stages: OPABI_DEVICE_TABLES.
-__global__ void InvertTables(const opabi_tensor *inputs, const opabi_tensor *outputs, int per_block) {
+__global__ void InvertTables(const opabi_tensor *inputs, const opabi_tensor *outputs,
+                             int per_block) {
   const opabi_tensor &in = inputs[blockIdx.y];
   long long n = 1;
   for (int d = 0; d < in.ndim; d++) n *= in.shape[d];
   const long long begin = static_cast<long long>(blockIdx.x) * per_block;
   if (begin >= n) return;
-  opabi::transform_part({0, begin, begin + per_block < n ? begin + per_block : n}, n,
-                        [](unsigned char x) { return 255 - x; }, static_cast<unsigned char *>(outputs[blockIdx.y].data),
-                        static_cast<const unsigned char *>(in.data));
+  opabi::transform_part(
+      {0, begin, begin + per_block < n ? begin + per_block : n}, n,
+      [](unsigned char x) { return 255 - x; },
+      static_cast<unsigned char *>(outputs[blockIdx.y].data),
+      static_cast<const unsigned char *>(in.data));
 }
 
 int32_t InvertTablesRun(const opabi_call *call) {
@@ -43,9 +46,10 @@ int32_t InvertTablesRun(const opabi_call *call) {
     if (n > largest) largest = n;
   }
   if (!largest) return OPABI_OK;
-  const dim3 grid(static_cast<unsigned>((largest + per_block - 1) / per_block), static_cast<unsigned>(call->n_samples));
-  InvertTables<<<grid, kThreads, 0, static_cast<cudaStream_t>(call->stream)>>>(call->device_inputs, call->device_outputs,
-                                                                               per_block);
+  const dim3 grid(static_cast<unsigned>((largest + per_block - 1) / per_block),
+                  static_cast<unsigned>(call->n_samples));
+  InvertTables<<<grid, kThreads, 0, static_cast<cudaStream_t>(call->stream)>>>(
+      call->device_inputs, call->device_outputs, per_block);
   return opabi::status(call, cudaGetLastError());
 }
 
@@ -106,7 +110,8 @@ opabi_kernel Describe(const char *name, opabi_run_fn run, opabi_setup_fn setup, 
 }
 
 const opabi_kernel kInvert = Describe("invert", InvertRun, InvertSetup, OPABI_WHOLE_BATCH);
-const opabi_kernel kInvertTables = Describe("invert_tables", InvertTablesRun, nullptr, OPABI_DEVICE_TABLES);
+const opabi_kernel kInvertTables =
+    Describe("invert_tables", InvertTablesRun, nullptr, OPABI_DEVICE_TABLES);
 const opabi_kernel kNothing = Describe("nothing", NothingRun, nullptr, 0);
 const opabi_kernel kStray = Describe("stray", StrayRun, nullptr, 0);
 const opabi_kernel kTooMany = Describe("too_many", TooManyRun, nullptr, 0);
@@ -114,4 +119,5 @@ const opabi_kernel kScratch = Describe("scratch", ScratchRun, ScratchSetup, OPAB
 
 }  // namespace
 
-OPABI_LIBRARY("gpu_kernels", "1.0.0", &kInvert, &kInvertTables, &kNothing, &kStray, &kTooMany, &kScratch)
+OPABI_LIBRARY("gpu_kernels", "1.0.0", &kInvert, &kInvertTables, &kNothing, &kStray, &kTooMany,
+              &kScratch)

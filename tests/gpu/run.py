@@ -7,6 +7,8 @@ python tests/gpu/run.py [--output FILE] [--no-bench]
 from __future__ import annotations
 
 import argparse
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +28,16 @@ def versions() -> str:
     device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     driver = cupy.cuda.runtime.driverGetVersion()
     return f"{device}, CUDA {driver // 1000}.{driver % 1000 // 10}; {', '.join(lines)}."
+
+
+def sanitize(tool: str) -> str:
+    """ "0 errors" or "0 hazards", as the tool counts them."""
+    without = "not failures and not illegal and not compile and not triton"
+    command = ["compute-sanitizer", "--tool", tool, "--report-api-errors", "no", sys.executable]
+    command += ["-m", "pytest", str(HERE / "test_eager.py"), "-q", "-k", without]
+    done = subprocess.run(command, text=True, capture_output=True, check=False)
+    summary = re.search(r"SUMMARY: (\d+ \w+)", done.stdout)
+    return summary.group(1) if summary and " passed" in done.stdout else "did not run"
 
 
 def main() -> int:
@@ -54,6 +66,9 @@ def main() -> int:
     print(tests.stdout, flush=True)
     report = ["# Results on a GPU", "", "Written by `python tests/gpu/run.py`.", "", where, ""]
     report += ["## Tests", "", f"`{tests.stdout.strip().splitlines()[-1].strip('= ')}`", ""]
+    if shutil.which("compute-sanitizer"):
+        found = ", ".join(f"{tool} {sanitize(tool)}" for tool in ("memcheck", "racecheck"))
+        report += [f"Under compute-sanitizer, without the tests of failures: {found}.", ""]
     options.output.write_text("\n".join(report), encoding="utf-8")
     if not options.no_bench:
         sys.path.insert(0, str(HERE))

@@ -21,7 +21,13 @@ def _blocks(page: Path) -> list[tuple[str, str]]:
 
 
 def _needs(script: str) -> list[str]:
-    packages = {"opabi.numba": "numba", "import numba": "numba", "nvidia.dali": "nvidia.dali", "cffi": "cffi"}
+    packages = {
+        "opabi.numba": "numba",
+        "import numba": "numba",
+        "nvidia.dali": "nvidia.dali",
+        "cffi": "cffi",
+        "cupy": "cupy",
+    }
     return [package for word, package in packages.items() if word in script]
 
 
@@ -31,7 +37,9 @@ def test_page_snippets_run_as_they_stand(page: Path, tmp_path: Path) -> None:
     for language, text in _blocks(page):
         if language in ("c", "cpp"):
             name = FILE_NAME.match(text)
-            assert name, f"{page.name}: a C block begins with a comment that names its file:\n{text}"
+            assert name, (
+                f"{page.name}: a C block begins with a comment that names its file:\n{text}"
+            )
             (tmp_path / name[1]).write_text(text, encoding="utf-8")
         elif language == "python":
             script.append(text)

@@ -69,13 +69,13 @@ class Launch:
     """How a function is launched.
 
     ``block``      threads, one to three numbers
-    ``grid``       for each axis what its blocks are counted over: ``"h"``, ``"h*w"`` (dimensions of the
-                   signature) or ``"out"`` (a port's elements); by default the elements of output 0
+    ``grid``       for each axis what its blocks are counted over: ``"h"``, ``"h*w"`` (dimensions)
+                   or ``"out"`` (a port's elements); by default the elements of output 0
     ``per_block``  how much of it one block does, by default its threads of that axis
-    ``parameters`` None for one ``OPABI_BATCH`` of opabi.cuh, and one launch for the whole batch; else a
-                   launch for each sample, with a list of ports' names (their data), dimensions (as int32),
-                   arguments' names (the value; an array's data), ``extent()``, ``stride()``, ``numel()``,
-                   ``Const`` and ``"sample"``
+    ``parameters`` None for one ``OPABI_BATCH`` of opabi.cuh, and one launch for the batch; else a
+                   launch for each sample, with a list of ports' names (their data), dimensions
+                   (as int32), arguments' names (the value; an array's data), ``extent()``,
+                   ``stride()``, ``numel()``, ``Const`` and ``"sample"``
     ``shared``     bytes of dynamic shared memory
     ``by_total``   one row of blocks for the batch's total extent, where samples differ much in size
     """
@@ -102,8 +102,8 @@ def kernel(
 ) -> Kernel:
     """A kernel from a CUDA function that is loaded on ``device_id``.
 
-    ``function`` is a CUfunction or CUkernel as an integer, or an object that has one: compiled kernels of
-    CuPy, cuda.core and Triton. It is kept as long as the kernel lives.
+    ``function`` is a CUfunction or CUkernel as an integer, or an object that has one: compiled
+    kernels of CuPy, cuda.core and Triton. It is kept as long as the kernel lives.
     """
     handle = handle_of(function)
     return from_compiler(
@@ -131,7 +131,7 @@ def from_compiler(
     words: Callable[[], int] = lambda: BATCH_WORDS,
     **fields: Any,
 ) -> Kernel:
-    """A kernel whose function ``compile_for(inputs, arguments, device_id)`` makes: its handle, and what to keep."""
+    """A kernel whose ``compile_for(inputs, arguments, device)`` gives a handle, and what to keep."""
     ports = _parse(signature)
 
     def specialize(
@@ -180,8 +180,8 @@ def handle_of(function: Any) -> int:
             except (TypeError, ValueError):
                 continue
     raise OpabiTypeError(
-        "expected a CUDA function: a CUfunction as an integer, or a compiled kernel of CuPy, cuda.core or "
-        f"Triton, found {type(function).__name__}."
+        "expected a CUDA function: a CUfunction as an integer, or a compiled kernel of CuPy, "
+        f"cuda.core or Triton, found {type(function).__name__}."
     )
 
 
@@ -193,7 +193,7 @@ def _name_of(function: Any) -> str:
 _Row = tuple[int, int, int, int, int]
 """A Param of src/cuda/launch.h."""
 
-# ---- Names of a signature to numbers -----------------------------------------------------------------
+# ---- Names of a signature to numbers -------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,7 +298,8 @@ def _parameter(
         return (_EXTENT, *ports.dims[part], 4, 0)
     raise OpabiValueError(
         f"parameter {part!r}: expected the name of a port, dimension or argument ({_known(ports)}"
-        f"{''.join(f', {name}' for name in names)}), extent(), stride(), numel(), Const or 'sample'."
+        f"{''.join(f', {name}' for name in names)}), extent(), stride(), numel(), Const or "
+        "'sample'."
     )
 
 
@@ -311,8 +312,8 @@ def compile(
 ) -> Any:
     """Compiles CUDA C++ with nvcc into a library of kernels, once, and loads it.
 
-    ``source`` is a ``.cu`` file, or source text that exports ``opabi_library_v1``. ``flags`` name the GPUs to
-    compile for, by default ``-arch=native``. The rest is as in ``opabi.c.compile``.
+    ``source`` is a ``.cu`` file, or source text that exports ``opabi_library_v1``. ``flags`` name
+    the GPUs to compile for, by default ``-arch=native``. The rest is as in ``opabi.c.compile``.
     """
     from opabi.adapters import c, c_build
 

@@ -72,8 +72,8 @@ def kernel(
     """
     if not hasattr(function, "kernel"):
         raise OpabiTypeError(
-            f"expected a cupy.RawKernel or a function of a cupy.RawModule, found {type(function).__name__}. "
-            "Source text goes to opabi.cupy.source."
+            "expected a cupy.RawKernel or a function of a cupy.RawModule, found "
+            f"{type(function).__name__}. Source text goes to opabi.cupy.source."
         )
     return _make(
         lambda inputs, values: function,
@@ -123,11 +123,11 @@ def elementwise(
     preamble: str = "",
     **fields: Any,
 ) -> Kernel:
-    """A kernel of one statement for each element, such as ``"out = 255 - in"`` or ``"y = gain * x"``.
+    """A kernel of one statement for each element: ``"out = 255 - in"``, ``"y = gain * x"``.
 
-    Names are those of the ports and arguments; without a name, the input is ``in`` (``in0``, ``in1``, ...
-    where there are several) and the one output ``out``. All have the same number of elements. Whatever
-    the samples' sizes and addresses, memory is read and written 16 bytes at a time.
+    Names are those of the ports and arguments; without a name, the input is ``in`` (``in0``,
+    ``in1``, ... where there are several) and the one output ``out``. All have the same number of
+    elements. Whatever the samples' sizes and addresses, memory is accessed 16 bytes at a time.
     """
     from opabi import _core
 
@@ -211,8 +211,10 @@ def _elementwise_code(
         "  const opabi::part part_ = batch_.mine();\n"
         "  const opabi::sample sample_{batch_, part_.row};\n"
         f"{values}"
-        f"  const auto each_ = [=]({parameters}) {{\n    {made} {name};\n    {expression};\n    return {name};\n  }};\n"
-        f"  opabi::transform_part(part_, sample_.extent(), each_, sample_.out<{made}>(0){pointers});\n"
+        f"  const auto each_ = [=]({parameters}) {{\n"
+        f"    {made} {name};\n    {expression};\n    return {name};\n  }};\n"
+        "  opabi::transform_part(part_, sample_.extent(), each_, "
+        f"sample_.out<{made}>(0){pointers});\n"
         "}\n"
     )
 

@@ -40,10 +40,10 @@ def kernel(
             if i < x.shape[0] and j < x.shape[1]:
                 y[i, j] = min(255, x[i, j] * gain)
 
-    Parameters are the inputs, then the outputs; after ``*`` the named arguments, annotated ``float``
-    (float32), ``int`` (int32), ``bool`` or with a NumPy scalar type. ``grid`` says what each axis of
-    blocks is counted over, by default the elements of output 0; ``cuda.grid`` goes over all threads.
-    numba-cuda compiles the function for the dtypes that arrive.
+    Parameters are the inputs, then the outputs; after ``*`` the named arguments, annotated
+    ``float`` (float32), ``int`` (int32), ``bool`` or with a NumPy scalar type. ``grid`` says what
+    each axis of blocks is counted over, by default the elements of output 0; ``cuda.grid`` goes
+    over all threads. numba-cuda compiles the function for the dtypes that arrive.
     """
 
     def decorate(function: Callable[..., Any]) -> Kernel:
@@ -88,8 +88,8 @@ def _arguments(function: Callable[..., Any], label: str) -> list[Argument]:
             dtype = np.dtype(kind).name
         if dtype is None:
             raise OpabiTypeError(
-                f"kernel '{label}', argument '{parameter.name}': expected the annotation float, int, "
-                f"bool or a NumPy scalar type, found {kind!r}."
+                f"kernel '{label}', argument '{parameter.name}': expected the annotation float, "
+                f"int, bool or a NumPy scalar type, found {kind!r}."
             )
         default = MISSING if parameter.default is inspect.Parameter.empty else parameter.default
         found.append(Argument(parameter.name, dtype, 0, default))
@@ -129,7 +129,7 @@ def _type_name(port: Any) -> str:
 def _parameters(
     tensors: Sequence[tuple[str, TensorType]], arguments: Sequence[Argument]
 ) -> list[Any]:
-    """An array is nine words or so to numba-cuda: two owners, counts, data, extents, strides in bytes."""
+    """An array to numba-cuda: two owners, two counts, data, extents, strides in bytes."""
     found: list[Any] = []
     for port, tensor in tensors:
         item = np.dtype(tensor.dtype).itemsize
@@ -184,7 +184,7 @@ def _compile(
 
 
 def _positional(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with its named arguments as positional ones: compilers for the GPU know no others."""
+    """The function with its named arguments as positional ones, which is all numba-cuda knows."""
     import types
 
     code = function.__code__
