@@ -52,7 +52,7 @@ def missing_test(name: str) -> str:
     if file.suffix == ".py":
         pattern = rf"^\s*def {re.escape(case)}\("
     else:
-        pattern = rf'TEST_CASE(?:_\w+)?\("{re.escape(case)}"'
+        pattern = rf'TEST_CASE(?:_\w+)?\(\s*"{re.escape(case)}"'
     found = re.search(pattern, file.read_text(encoding="utf-8"), flags=re.M)
     return "" if found else f"the file has no {case}"
 
