@@ -2,9 +2,9 @@
 
 A *kernel* is a C function that follows the header ``opabi/opabi.h``. The adapters make kernels from
 what you have: ``opabi.numba`` (decorated functions), ``opabi.c`` (C and C++ sources, shared
-libraries, addresses), ``opabi.cupy``, ``opabi.numba_cuda`` and ``opabi.cuda`` (kernels for the GPU) and
-``opabi.python`` (plain functions, slow). A kernel is called with arrays, and runs at once, or with the
-nodes of a DALI pipeline, and becomes an operator there.
+libraries, addresses), ``opabi.cupy``, ``opabi.numba_cuda`` and ``opabi.cuda`` (kernels for the GPU)
+and ``opabi.python`` (plain functions, slow). A kernel is called with arrays, and runs at once, or
+with the nodes of a DALI pipeline, and becomes an operator there.
 """
 
 from __future__ import annotations

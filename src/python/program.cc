@@ -63,9 +63,10 @@ std::unique_ptr<PyProgram> MakeProgram(const py::dict &fields) {
 }  // namespace
 
 void AddCudaProgram(py::module_ &module) {
-  module.def("load_cuda_function", [](int32_t device_id, const std::string &image, const std::string &name) {
-    return reinterpret_cast<uintptr_t>(cuda::LoadFunction(device_id, image, name));
-  });
+  module.def("load_cuda_function",
+             [](int32_t device_id, const std::string &image, const std::string &name) {
+               return reinterpret_cast<uintptr_t>(cuda::LoadFunction(device_id, image, name));
+             });
   py::class_<PyProgram>(module, "CudaProgram")
       .def(py::init(&MakeProgram))
       .def_property_readonly(

@@ -131,7 +131,7 @@ def from_compiler(
     words: Callable[[], int] = lambda: BATCH_WORDS,
     **fields: Any,
 ) -> Kernel:
-    """A kernel whose ``compile_for(inputs, arguments, device)`` gives a handle, and what to keep."""
+    """A kernel of what ``compile_for(inputs, arguments, device)`` gives: a handle, what to keep."""
     ports = _parse(signature)
 
     def specialize(
