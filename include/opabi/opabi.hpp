@@ -30,6 +30,7 @@
 // describe (descriptor.hpp) for its descriptor.
 #pragma once
 
+#include <opabi/opabi.h>
 #include <opabi/cpp/calls.hpp>
 #include <opabi/cpp/context.hpp>
 #include <opabi/cpp/descriptor.hpp>
@@ -37,7 +38,6 @@
 #include <opabi/cpp/numbers.hpp>
 #include <opabi/cpp/options.hpp>
 #include <opabi/cpp/views.hpp>
-#include <opabi/opabi.h>
 
 #define OPABI_DETAIL_OPEN(...) __VA_ARGS__
 

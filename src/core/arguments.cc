@@ -106,18 +106,21 @@ int Arguments::Find(const std::string &name) const {
 void Arguments::CheckType(int arg, uint32_t dtype, int32_t ndim, bool weak) const {
   const opabi_arg &want = declared(arg);
   if (!IsDtype(dtype)) {
-    throw Error(Kind::kType, kRule,
-                Label(arg) + ": found " + DtypeName(dtype) + ", which is no element type of opabi.");
+    throw Error(
+        Kind::kType, kRule,
+        Label(arg) + ": found " + DtypeName(dtype) + ", which is no element type of opabi.");
   }
   if (want.ndim != OPABI_NDIM_ANY && want.ndim != ndim) {
-    throw Error(Kind::kType, kRule,
-                Label(arg) + ": expected " + NdimText(want.ndim) + ", found " + NdimText(ndim) + ".");
+    throw Error(
+        Kind::kType, kRule,
+        Label(arg) + ": expected " + NdimText(want.ndim) + ", found " + NdimText(ndim) + ".");
   }
   if (want.dtype == OPABI_DTYPE_ANY || Converts(dtype, want.dtype)) return;
   if (weak && want.dtype != OPABI_FLOAT16 && WeakConverts(dtype, want.dtype)) return;
   throw Error(Kind::kType, kRule,
               Label(arg) + ": expected " + DtypeName(want.dtype) + ", found " + DtypeName(dtype) +
-                  ", which does not convert without loss. Cast it to " + DtypeName(want.dtype) + " first.");
+                  ", which does not convert without loss. Cast it to " + DtypeName(want.dtype) +
+                  " first.");
 }
 
 void Arguments::SetConstant(int arg, const opabi_tensor &value, bool weak) {
@@ -138,7 +141,8 @@ void Arguments::SetConstant(int arg, const opabi_tensor &value, bool weak) {
     throw Error(Kind::kValue, kRule,
                 Label(arg) + ": the value does not fit " + DtypeName(dtype) + ".");
   }
-  copy->tensor = {copy->data.data(), OPABI_CPU, 0, value.ndim, dtype, copy->shape.data(), copy->strides.data(), 0};
+  copy->tensor = {copy->data.data(),    OPABI_CPU, 0, value.ndim, dtype, copy->shape.data(),
+                  copy->strides.data(), 0};
   slots_[arg].constant = std::move(copy);
   slots_[arg].filled = 0;
 }
@@ -154,9 +158,11 @@ void Arguments::Begin(int64_t n_samples) {
 
 void Arguments::Describe(int arg, const PortInfo &info, bool weak) {
   if (info.device_type != OPABI_CPU) {
-    throw Error(Kind::kType, kRule,
-                Label(arg) + ": expected a tensor in host memory, found one on the GPU. Arguments are always " +
-                    "in host memory, also for CUDA kernels: pass it as an input, or compute it on the CPU.");
+    throw Error(
+        Kind::kType, kRule,
+        Label(arg) +
+            ": expected a tensor in host memory, found one on the GPU. Arguments are always " +
+            "in host memory, also for CUDA kernels: pass it as an input, or compute it on the CPU.");
   }
   CheckType(arg, info.dtype, info.ndim, weak);
   slots_[arg].info = info;
@@ -176,9 +182,11 @@ void Arguments::ConvertSamples(int arg) {
     const int64_t n = opabi_numel(&tensor);
     if (!slot.weak) {
       ConvertElements(tensor.data, tensor.dtype, next, slot.dtype, n);
-    } else if (!ConvertWeak(static_cast<const char *>(tensor.data), tensor.dtype, next, slot.dtype, n)) {
+    } else if (!ConvertWeak(static_cast<const char *>(tensor.data), tensor.dtype, next, slot.dtype,
+                            n)) {
       throw Error(Kind::kValue, kRule,
-                  Label(arg) + ", sample " + std::to_string(s) + ": the value does not fit " + DtypeName(slot.dtype) + ".");
+                  Label(arg) + ", sample " + std::to_string(s) + ": the value does not fit " +
+                      DtypeName(slot.dtype) + ".");
     }
     tensor.data = next;
     tensor.dtype = slot.dtype;

@@ -40,7 +40,9 @@ class Arguments {
   /// Completes the table; throws Error (kType) if a required argument has no value.
   void Fill();
 
-  const opabi_tensor &constant(int arg) const { return slots_[arg].constant->tensor; }  // after SetConstant
+  const opabi_tensor &constant(int arg) const {
+    return slots_[arg].constant->tensor;
+  }  // after SetConstant
 
   const Table &table() const { return table_; }
   uint32_t dtype(int arg) const { return slots_[arg].dtype; }  // after Fill
@@ -60,7 +62,7 @@ class Arguments {
     PortInfo info;                    // of the per-sample values as they came
     uint32_t dtype = 0;               // as the kernel sees it
     int32_t ndim = 0;
-    std::vector<char> converted;      // of the per-sample values, for this batch
+    std::vector<char> converted;  // of the per-sample values, for this batch
   };
 
   const opabi_arg &declared(int arg) const { return kernel_.descriptor().args[arg]; }

@@ -29,8 +29,8 @@ class Table {
   /// done. `strides` (in elements) may be NULL: contiguous.
   void Set(int64_t sample, int port, const PortInfo &info, void *data, const int64_t *shape,
            const int64_t *strides = nullptr) {
-    tensors_[sample * n_ports_ + port] = {data,       info.device_type, info.device_id, info.ndim,
-                                          info.dtype, shape,            strides,        0};
+    tensors_[sample * n_ports_ + port] = {
+        data, info.device_type, info.device_id, info.ndim, info.dtype, shape, strides, 0};
   }
 
   /// Gives every tensor without strides the contiguous ones. Tensors that follow one of equal shape in
@@ -41,7 +41,9 @@ class Table {
   bool HasOneShape(int port) const;
 
   opabi_tensor &at(int64_t sample, int port) { return tensors_[sample * n_ports_ + port]; }
-  const opabi_tensor &at(int64_t sample, int port) const { return tensors_[sample * n_ports_ + port]; }
+  const opabi_tensor &at(int64_t sample, int port) const {
+    return tensors_[sample * n_ports_ + port];
+  }
   const opabi_tensor *row(int64_t sample) const { return tensors_.data() + sample * n_ports_; }
   int n_ports() const { return n_ports_; }
   int64_t n_samples() const { return n_samples_; }

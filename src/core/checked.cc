@@ -74,7 +74,8 @@ bool IsContiguous(const opabi_tensor &tensor) {
 /// Copies of read-only tensors, to compare after the call.
 class Snapshot {
  public:
-  Snapshot(const Table &table, int64_t begin, int64_t end) : table_(table), begin_(begin), end_(end) {
+  Snapshot(const Table &table, int64_t begin, int64_t end)
+      : table_(table), begin_(begin), end_(end) {
     Each([&](const opabi_tensor &tensor, int, int64_t) {
       const char *data = static_cast<const char *>(tensor.data);
       bytes_.insert(bytes_.end(), data, data + Bytes(tensor));
@@ -118,9 +119,11 @@ class Snapshot {
 /// One range of samples, in guarded buffers.
 class CheckedCall {
  public:
-  CheckedCall(Engine &engine, int64_t begin, int64_t end) : engine_(engine), begin_(begin), end_(end) {
+  CheckedCall(Engine &engine, int64_t begin, int64_t end)
+      : engine_(engine), begin_(begin), end_(end) {
     for (int64_t s = begin; s < end; s++) {
-      for (int port = 0; port < engine.n_out_; port++) hosts_.push_back(engine.outputs_.at(s, port).data);
+      for (int port = 0; port < engine.n_out_; port++)
+        hosts_.push_back(engine.outputs_.at(s, port).data);
     }
     guarded_.resize(hosts_.size());
   }
@@ -147,7 +150,8 @@ class CheckedCall {
   void Each(const F &f) {
     size_t i = 0;
     for (int64_t s = begin_; s < end_; s++) {
-      for (int port = 0; port < engine_.n_out_; port++) f(engine_.outputs_.at(s, port), i++, port, s);
+      for (int port = 0; port < engine_.n_out_; port++)
+        f(engine_.outputs_.at(s, port), i++, port, s);
     }
   }
 
@@ -159,7 +163,8 @@ class CheckedCall {
     if (engine_.bounded_[port]) {
       tensor.shape = engine_.actual_shape(sample, port);
       for (int32_t d = 0; d < tensor.ndim; d++) {
-        if (tensor.shape[d] < 0 || tensor.shape[d] > engine_.shape(sample, port)[d]) return 0;  // reported later
+        if (tensor.shape[d] < 0 || tensor.shape[d] > engine_.shape(sample, port)[d])
+          return 0;  // reported later
       }
     }
     return Bytes(tensor);
@@ -179,7 +184,8 @@ class CheckedCall {
       scratch_.Reset(scratch_bytes, round);
       worker.scratch_table[OPABI_SCRATCH_HOST] = scratch_.data();
     }
-    const Snapshot inputs(engine_.inputs_, begin_, end_), arguments(engine_.arguments_.table(), begin_, end_);
+    const Snapshot inputs(engine_.inputs_, begin_, end_),
+        arguments(engine_.arguments_.table(), begin_, end_);
     engine_.CallRange(0, begin_, end_);
     int64_t offset;
     Each([&](opabi_tensor &, size_t i, int port, int64_t s) {
@@ -192,32 +198,39 @@ class CheckedCall {
       Report("OPABI-K-027", "host scratch", begin_, "written " + Past(offset, scratch_bytes));
     }
     inputs.Compare([&](int port, int64_t s, int64_t at) {
-      Report("OPABI-K-021", engine_.kernel_->signature().InputLabel(port), s, "changed at byte offset " + std::to_string(at));
+      Report("OPABI-K-021", engine_.kernel_->signature().InputLabel(port), s,
+             "changed at byte offset " + std::to_string(at));
     });
     arguments.Compare([&](int arg, int64_t s, int64_t at) {
-      Report("OPABI-K-021", std::string("argument '") + engine_.kernel_->descriptor().args[arg].name + "'", s,
+      Report("OPABI-K-021",
+             std::string("argument '") + engine_.kernel_->descriptor().args[arg].name + "'", s,
              "changed at byte offset " + std::to_string(at));
     });
   }
 
   static std::string Past(int64_t offset, int64_t bytes) {
     return offset < 0 ? std::to_string(-offset) + " bytes before its start"
-                      : "past its end, at byte offset " + std::to_string(offset) + " of " + std::to_string(bytes);
+                      : "past its end, at byte offset " + std::to_string(offset) + " of " +
+                            std::to_string(bytes);
   }
 
   void Keep() {
     first_.resize(guarded_.size());
-    for (size_t i = 0; i < guarded_.size(); i++) first_[i].assign(guarded_[i].data(), guarded_[i].data() + guarded_[i].bytes());
+    for (size_t i = 0; i < guarded_.size(); i++)
+      first_[i].assign(guarded_[i].data(), guarded_[i].data() + guarded_[i].bytes());
   }
 
   void CompareRounds() {
     Each([&](opabi_tensor &, size_t i, int port, int64_t s) {
       for (int64_t at = 0, bytes = Written(port, s); at < bytes; at++) {
         if (guarded_[i].data()[at] == first_[i][at]) continue;
-        const std::string label = engine_.kernel_->signature().OutputLabel(port), where = std::to_string(at);
-        if (guarded_[i].poisoned(at)) return Report("OPABI-K-020", label, s, "not written at byte offset " + where);
-        return Report("OPABI-K-029", label, s, "differs between two runs on equal inputs, at byte offset " + where +
-                                                   ", though the kernel declares OPABI_PURE");
+        const std::string label = engine_.kernel_->signature().OutputLabel(port),
+                          where = std::to_string(at);
+        if (guarded_[i].poisoned(at))
+          return Report("OPABI-K-020", label, s, "not written at byte offset " + where);
+        return Report("OPABI-K-029", label, s,
+                      "differs between two runs on equal inputs, at byte offset " + where +
+                          ", though the kernel declares OPABI_PURE");
       }
     });
   }

@@ -67,13 +67,15 @@ Engine::Engine(std::shared_ptr<Kernel> kernel, const EngineOptions &options)
       bounded_data_(n_out_) {
   const opabi_kernel &d = kernel_->descriptor();
   functions_ = {d.run, d.setup, d.user_data};
-  for (int port = 0; port < n_out_; port++) bounded_[port] = kernel_->signature().outputs()[port].bounded();
+  for (int port = 0; port < n_out_; port++)
+    bounded_[port] = kernel_->signature().outputs()[port].bounded();
   if (d.device_type != OPABI_CPU) CheckDevice();
   Create();
 }
 
 Engine::~Engine() {
-  if (kernel_->has_instance()) kernel_->descriptor().destroy(kernel_->descriptor().user_data, instance_);
+  if (kernel_->has_instance())
+    kernel_->descriptor().destroy(kernel_->descriptor().user_data, instance_);
 }
 
 void Engine::Create() {
@@ -117,7 +119,8 @@ void Engine::Setup(const RunContext &context) {
   uniform_ = IsUniform();
   NamingKernel(*kernel_, [this] { InferShapes(); });
   if (n_samples_ == 0) return;  // OPABI-H-012
-  if (context.device && kernel_->demands(OPABI_SETUP_READS_DATA)) context.device->Synchronize(context.stream);
+  if (context.device && kernel_->demands(OPABI_SETUP_READS_DATA))
+    context.device->Synchronize(context.stream);
   CallSetup();
   CheckOutputs();
   outputs_.Resize(n_samples_, n_out_);
@@ -132,18 +135,22 @@ void Engine::CheckInputs() {
       return "kernel '" + kernel_->name() + "', " + kernel_->signature().InputLabel(port) + ": ";
     };
     if (host_only && info.device_type != OPABI_CPU) {
-      throw Error(Kind::kType, "OPABI-H-002",
-                  label() + "expected a tensor in host memory, found one on the GPU. This kernel works on the CPU: "
-                            "copy the data to the CPU first.");
+      throw Error(
+          Kind::kType, "OPABI-H-002",
+          label() +
+              "expected a tensor in host memory, found one on the GPU. This kernel works on the CPU: "
+              "copy the data to the CPU first.");
     }
     if (info.device_type != OPABI_CPU && info.device_id != options_.device_id) {
       throw Error(Kind::kType, "OPABI-H-002",
-                  label() + "expected a tensor on CUDA device " + std::to_string(options_.device_id) + ", found one on " +
+                  label() + "expected a tensor on CUDA device " +
+                      std::to_string(options_.device_id) + ", found one on " +
                       std::to_string(info.device_id) + ". Copy it there first.");
     }
     if (!IsDtype(info.dtype)) {
-      throw Error(Kind::kType, "OPABI-H-002",
-                  label() + "found " + DtypeName(info.dtype) + ", which is no element type of opabi.");
+      throw Error(
+          Kind::kType, "OPABI-H-002",
+          label() + "found " + DtypeName(info.dtype) + ", which is no element type of opabi.");
     }
     if (info.ndim < 0 || info.ndim > OPABI_MAX_NDIM) {
       throw Error(Kind::kType, "OPABI-H-002",
@@ -183,7 +190,8 @@ void Engine::BindTypes() {
     functions_ = kernel_->Specialize(batch_key_, kernel_->descriptor().device_type);
   }
   max_ndim_ = 1;
-  for (int32_t ndim : types_.out_ndim) max_ndim_ = std::max(max_ndim_, ndim == OPABI_UNSET ? OPABI_MAX_NDIM : ndim);
+  for (int32_t ndim : types_.out_ndim)
+    max_ndim_ = std::max(max_ndim_, ndim == OPABI_UNSET ? OPABI_MAX_NDIM : ndim);
   key_ = batch_key_;
   bound_ = true;
 }
@@ -204,7 +212,8 @@ void Engine::InferShapes() {
     if (uniform_ && s > 0) {
       for (size_t i = 0; i < row; i++) out[i] = out_shape_[i];
     } else {
-      kernel_->signature().InferShapes(types_, inputs_.row(s), arguments_.table().row(s), s, max_ndim_, out);
+      kernel_->signature().InferShapes(types_, inputs_.row(s), arguments_.table().row(s), s,
+                                       max_ndim_, out);
     }
   }
 }
@@ -218,15 +227,16 @@ void Engine::CallSetup() {
       if (in_info_[in].ndim == out_info_[port].ndim) layout = &in_info_[in].layout;
     }
     std::memset(layouts[port], 0, OPABI_LAYOUT_SIZE);
-    std::memcpy(layouts[port], layout->c_str(), std::min<size_t>(layout->size(), OPABI_LAYOUT_SIZE - 1));
+    std::memcpy(layouts[port], layout->c_str(),
+                std::min<size_t>(layout->size(), OPABI_LAYOUT_SIZE - 1));
   }
   std::fill(scratch_bytes_, scratch_bytes_ + 3, 0);
   if (functions_.setup) {
     out_dtype_ = types_.out_dtype;
     out_ndim_ = types_.out_ndim;
     CallSetupFunction(*kernel_, functions_, instance_, n_samples_,
-                      {&inputs_, &arguments_.table(), in_layouts_.data(), max_ndim_, &out_dtype_, &out_ndim_,
-                       &out_shape_, layouts[0], scratch_bytes_});
+                      {&inputs_, &arguments_.table(), in_layouts_.data(), max_ndim_, &out_dtype_,
+                       &out_ndim_, &out_shape_, layouts[0], scratch_bytes_});
     for (int port = 0; port < n_out_; port++) {
       out_info_[port].dtype = out_dtype_[port];
       out_info_[port].ndim = out_ndim_[port];
@@ -246,31 +256,44 @@ void Engine::CheckOutputs() {
   for (int port = 0; port < n_out_; port++) {
     const PortInfo &info = out_info_[port];
     const auto fail = [&](Kind kind, const char *rule, const std::string &text) {
-      throw Error(kind, rule, "kernel '" + kernel_->name() + "', " + kernel_->signature().OutputLabel(port) + text);
+      throw Error(
+          kind, rule,
+          "kernel '" + kernel_->name() + "', " + kernel_->signature().OutputLabel(port) + text);
     };
-    if (info.dtype == OPABI_DTYPE_UNSET) fail(Kind::kRuntime, "OPABI-K-011", ": setup did not set the dtype.");
+    if (info.dtype == OPABI_DTYPE_UNSET)
+      fail(Kind::kRuntime, "OPABI-K-011", ": setup did not set the dtype.");
     if (!IsDtype(info.dtype)) {
-      fail(Kind::kRuntime, "OPABI-K-011", ": setup set " + DtypeName(info.dtype) + ", which is no element type of opabi.");
+      fail(Kind::kRuntime, "OPABI-K-011",
+           ": setup set " + DtypeName(info.dtype) + ", which is no element type of opabi.");
     }
-    if (info.ndim == OPABI_UNSET) fail(Kind::kRuntime, "OPABI-K-011", ": setup did not set the rank.");
+    if (info.ndim == OPABI_UNSET)
+      fail(Kind::kRuntime, "OPABI-K-011", ": setup did not set the rank.");
     if (info.ndim < 0 || info.ndim > OPABI_MAX_NDIM) {
-      fail(Kind::kRuntime, "OPABI-K-011", ": expected a rank of 0 to 15, setup set " + std::to_string(info.ndim) + ".");
+      fail(Kind::kRuntime, "OPABI-K-011",
+           ": expected a rank of 0 to 15, setup set " + std::to_string(info.ndim) + ".");
     }
     if (!info.layout.empty() && static_cast<int32_t>(info.layout.size()) != info.ndim) {
-      fail(Kind::kRuntime, "OPABI-K-013", ": layout '" + info.layout + "' does not fit rank " + std::to_string(info.ndim) + ".");
+      fail(Kind::kRuntime, "OPABI-K-013",
+           ": layout '" + info.layout + "' does not fit rank " + std::to_string(info.ndim) + ".");
     }
     for (int64_t s = 0; s < n_samples_; s += alike) {
       const int64_t *extents = shape(s, port);
       for (int32_t d = 0; d < info.ndim; d++) {
         if (extents[d] >= 0) continue;
-        const std::string where = ", sample " + std::to_string(s) + ", dimension " + std::to_string(d);
-        if (extents[d] == OPABI_UNSET) fail(Kind::kRuntime, "OPABI-K-011", where + ": setup did not set the extent.");
-        fail(Kind::kValue, "OPABI-K-011", where + ": expected an extent of 0 or more, found " + std::to_string(extents[d]) + ".");
+        const std::string where =
+            ", sample " + std::to_string(s) + ", dimension " + std::to_string(d);
+        if (extents[d] == OPABI_UNSET)
+          fail(Kind::kRuntime, "OPABI-K-011", where + ": setup did not set the extent.");
+        fail(
+            Kind::kValue, "OPABI-K-011",
+            where + ": expected an extent of 0 or more, found " + std::to_string(extents[d]) + ".");
       }
       const int64_t bytes = CheckedBytes(extents, info.ndim, DtypeSize(info.dtype) * alike);
       if (bytes < 0 || __builtin_add_overflow(total, bytes, &total) || total > MemoryLimit()) {
-        fail(Kind::kMemory, "OPABI-H-005", ", sample " + std::to_string(s) + ": the shape " + ShapeText(extents, info.ndim) + " of " +
-             DtypeName(info.dtype) + " needs more than this machine's memory. Nothing was allocated.");
+        fail(Kind::kMemory, "OPABI-H-005",
+             ", sample " + std::to_string(s) + ": the shape " + ShapeText(extents, info.ndim) +
+                 " of " + DtypeName(info.dtype) +
+                 " needs more than this machine's memory. Nothing was allocated.");
       }
     }
   }

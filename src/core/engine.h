@@ -27,10 +27,11 @@
 namespace opabi {
 
 struct EngineOptions {
-  bool checked = false;    // guard bytes, poison, inputs compared: see checked.cc; CUDA: waits for the call
-  int64_t max_batch = 0;   // 0: not known
-  int n_workers = 1;       // the largest pool that Run will get
-  int32_t device_id = 0;   // for CUDA kernels
+  bool checked =
+      false;  // guard bytes, poison, inputs compared: see checked.cc; CUDA: waits for the call
+  int64_t max_batch = 0;  // 0: not known
+  int n_workers = 1;      // the largest pool that Run will get
+  int32_t device_id = 0;  // for CUDA kernels
 };
 
 /// What a host lends for one run. CPU kernels use the pool alone, CUDA kernels the rest.
@@ -54,7 +55,9 @@ class Engine {
   int n_args() const { return n_args_; }
 
   /// A constant for argument `arg`, copied; every batch from now on has it. See Arguments::SetConstant.
-  void SetConstant(int arg, const opabi_tensor &value, bool weak) { arguments_.SetConstant(arg, value, weak); }
+  void SetConstant(int arg, const opabi_tensor &value, bool weak) {
+    arguments_.SetConstant(arg, value, weak);
+  }
 
   int FindArgument(const std::string &name) const { return arguments_.Find(name); }
 
@@ -64,7 +67,9 @@ class Engine {
                 const int64_t *strides = nullptr) {
     inputs_.Set(sample, port, in_info_[port], data, shape, strides);
   }
-  void DescribeArgument(int arg, const PortInfo &info, bool weak = false) { arguments_.Describe(arg, info, weak); }
+  void DescribeArgument(int arg, const PortInfo &info, bool weak = false) {
+    arguments_.Describe(arg, info, weak);
+  }
   void SetArgument(int64_t sample, int arg, const void *data, const int64_t *shape) {
     arguments_.Set(sample, arg, data, shape);
   }
@@ -140,12 +145,12 @@ class Engine {
   BoundTypes types_;
   int32_t max_ndim_ = 1;
 
-  bool uniform_ = false;      // all samples have the first one's extents, as far as the signature tells
-  int64_t output_bytes_ = 0;  // of the batch
+  bool uniform_ = false;  // all samples have the first one's extents, as far as the signature tells
+  int64_t output_bytes_ = 0;         // of the batch
   std::vector<uint32_t> out_dtype_;  // as setup left them
   std::vector<int32_t> out_ndim_;
   std::vector<int64_t> out_shape_, out_actual_;
-  std::vector<char> bounded_;                   // per output
+  std::vector<char> bounded_;                    // per output
   std::vector<std::vector<char>> bounded_data_;  // per output, for this batch
   int64_t scratch_bytes_[3] = {0, 0, 0};
 

@@ -22,13 +22,15 @@ void Engine::Run(const RunContext &context) {
     // overlap (OPABI-H-010, OPABI-H-011), and where Python's lock would make the threads wait in turn.
     const bool serial = kernel_->demands(OPABI_WHOLE_BATCH) || kernel_->has(OPABI_TAKES_GIL) ||
                         (kernel_->has_instance() && !kernel_->has(OPABI_REENTRANT));
-    const int n = serial ? 1 : static_cast<int>(std::min<int64_t>(context.pool->size(), n_samples_));
+    const int n =
+        serial ? 1 : static_cast<int>(std::min<int64_t>(context.pool->size(), n_samples_));
     PrepareWorkers(n);
     if (n == 1) {
       CallRange(0, 0, n_samples_);
     } else {
-      schedule_.Run(n_samples_, BatchBytes(), *context.pool,
-                    [this](int worker, int64_t begin, int64_t end) { CallRange(worker, begin, end); });
+      schedule_.Run(
+          n_samples_, BatchBytes(), *context.pool,
+          [this](int worker, int64_t begin, int64_t end) { CallRange(worker, begin, end); });
     }
   }
   const Failure *first = nullptr;
@@ -101,12 +103,17 @@ void Engine::PrepareWorkers(int n) {
   while (static_cast<int>(workers_.size()) < n) workers_.push_back(std::make_unique<Worker>());
   const bool device = kernel_->descriptor().device_type != OPABI_CPU;
   for (int i = 0; i < 3; i++) {
-    if (scratch_bytes_[i] >= 0 && (device || i == OPABI_SCRATCH_HOST || scratch_bytes_[i] == 0)) continue;
-    throw Error(Kind::kRuntime, "OPABI-K-027",
-                "kernel '" + kernel_->name() + "': setup asked for " + std::to_string(scratch_bytes_[i]) + " bytes of " +
-                    (i == OPABI_SCRATCH_HOST ? "host" : i == OPABI_SCRATCH_DEVICE ? "device" : "pinned") +
-                    " scratch, which " +
-                    (device ? "no kernel can have." : "a kernel that works on the CPU cannot have."));
+    if (scratch_bytes_[i] >= 0 && (device || i == OPABI_SCRATCH_HOST || scratch_bytes_[i] == 0))
+      continue;
+    throw Error(
+        Kind::kRuntime, "OPABI-K-027",
+        "kernel '" + kernel_->name() + "': setup asked for " + std::to_string(scratch_bytes_[i]) +
+            " bytes of " +
+            (i == OPABI_SCRATCH_HOST     ? "host"
+             : i == OPABI_SCRATCH_DEVICE ? "device"
+                                         : "pinned") +
+            " scratch, which " +
+            (device ? "no kernel can have." : "a kernel that works on the CPU cannot have."));
   }
   for (const auto &worker : workers_) {
     if (worker->failure.happened) worker->failure = Failure();
@@ -114,7 +121,8 @@ void Engine::PrepareWorkers(int n) {
   const int64_t bytes = scratch_bytes_[OPABI_SCRATCH_HOST];
   for (int i = 0; i < n; i++) {
     try {
-      workers_[i]->scratch_table[OPABI_SCRATCH_HOST] = bytes ? workers_[i]->scratch.Reserve(bytes) : nullptr;
+      workers_[i]->scratch_table[OPABI_SCRATCH_HOST] =
+          bytes ? workers_[i]->scratch.Reserve(bytes) : nullptr;
     } catch (const std::bad_alloc &) {
       throw Error(Kind::kMemory, "OPABI-H-015",
                   "kernel '" + kernel_->name() + "': no memory for " + std::to_string(bytes) +
@@ -144,7 +152,8 @@ void Engine::FillCall(int index, int64_t begin, int64_t end, opabi_call *filled)
   call.args = arguments_.table().row(begin);
   call.in_layouts = in_layouts_.data();
   call.out_layouts = out_layouts_.data();
-  if (kernel_->signature().bounded()) call.out_actual = out_actual_.data() + begin * n_out_ * max_ndim_;
+  if (kernel_->signature().bounded())
+    call.out_actual = out_actual_.data() + begin * n_out_ * max_ndim_;
   call.scratch = worker.scratch_table;
   call.scratch_bytes = scratch_bytes_;
   call.worker = index;
@@ -174,7 +183,8 @@ void Engine::CallRun(const opabi_call &call) {
     failure.rule = "OPABI-K-004";
     failure.message = "an exception left the kernel. Catch it there and return a status.";
   }
-  if (!worker.failure.happened || failure.sample() < worker.failure.sample()) worker.failure = failure;
+  if (!worker.failure.happened || failure.sample() < worker.failure.sample())
+    worker.failure = failure;
 }
 
 void Engine::CheckActualShapes() const {
@@ -186,9 +196,10 @@ void Engine::CheckActualShapes() const {
         const bool open = IsBounded(port, d);
         if (open ? actual[d] >= 0 && actual[d] <= bound[d] : actual[d] == bound[d]) continue;
         throw Error(Kind::kRuntime, "OPABI-K-028",
-                    "kernel '" + kernel_->name() + "', " + kernel_->signature().OutputLabel(port) + ", sample " +
-                        std::to_string(s) + ", dimension " + std::to_string(d) + ": expected an actual extent " +
-                        (open ? "of 0 to " : "of ") + std::to_string(bound[d]) + ", run wrote " +
+                    "kernel '" + kernel_->name() + "', " + kernel_->signature().OutputLabel(port) +
+                        ", sample " + std::to_string(s) + ", dimension " + std::to_string(d) +
+                        ": expected an actual extent " + (open ? "of 0 to " : "of ") +
+                        std::to_string(bound[d]) + ", run wrote " +
                         (actual[d] == OPABI_UNSET ? "none" : std::to_string(actual[d])) + ".");
       }
     }

@@ -17,7 +17,8 @@ class Scratch {
  public:
   char *Reserve(int64_t bytes) {
     if (bytes > capacity_) {
-      data_.reset(static_cast<char *>(std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment)));
+      data_.reset(static_cast<char *>(
+          std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment)));
       capacity_ = data_ ? bytes : 0;
       if (!data_) throw std::bad_alloc();
     }

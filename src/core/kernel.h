@@ -30,7 +30,8 @@ struct TypeKey {
   std::vector<int32_t> ndims;
   int32_t device_id = 0;
   bool operator<(const TypeKey &other) const {
-    return std::tie(dtypes, ndims, device_id) < std::tie(other.dtypes, other.ndims, other.device_id);
+    return std::tie(dtypes, ndims, device_id) <
+           std::tie(other.dtypes, other.ndims, other.device_id);
   }
   bool operator==(const TypeKey &other) const {
     return dtypes == other.dtypes && ndims == other.ndims && device_id == other.device_id;
@@ -52,7 +53,7 @@ class Kernel {
 
   const opabi_kernel &descriptor() const { return descriptor_; }
   const Signature &signature() const { return signature_; }
-  const std::string &name() const { return name_; }      // "blur", or "mylib.blur"
+  const std::string &name() const { return name_; }  // "blur", or "mylib.blur"
   bool has(uint32_t trait) const { return descriptor_.traits & trait; }
   bool demands(uint32_t critical) const { return descriptor_.critical & critical; }
   bool has_instance() const { return descriptor_.create != nullptr; }

@@ -34,13 +34,15 @@ void ThrowFailure(const Kernel &kernel, const char *function, const Failure &fai
   text += " failed";
   if (failure.end > failure.begin) {
     text += failure.knows_sample() ? " at sample " + std::to_string(failure.sample())
-                                   : " at one of the samples " + std::to_string(failure.begin) + " to " +
-                                         std::to_string(failure.end - 1);
+                                   : " at one of the samples " + std::to_string(failure.begin) +
+                                         " to " + std::to_string(failure.end - 1);
   }
   const Signature &signature = kernel.signature();
   const int64_t in = failure.where[OPABI_WHERE_INPUT], out = failure.where[OPABI_WHERE_OUTPUT];
-  if (in >= 0 && in < static_cast<int64_t>(signature.inputs().size())) text += ", " + signature.InputLabel(in);
-  if (out >= 0 && out < static_cast<int64_t>(signature.outputs().size())) text += ", " + signature.OutputLabel(out);
+  if (in >= 0 && in < static_cast<int64_t>(signature.inputs().size()))
+    text += ", " + signature.InputLabel(in);
+  if (out >= 0 && out < static_cast<int64_t>(signature.outputs().size()))
+    text += ", " + signature.OutputLabel(out);
   text += ": " + (failure.message.empty() ? "no message" : failure.message);
   text += " (" + StatusName(failure.status);
   if (failure.where[OPABI_WHERE_NATIVE] != OPABI_UNSET) {

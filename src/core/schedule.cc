@@ -61,11 +61,13 @@ void Schedule::Run(int64_t n, int64_t bytes, Pool &pool, const Call &call) {
 
   // The smaller of the two estimates: the clock of RunInline guards against a wrong one.
   const bool expect_short =
-      measured_ && std::min(ns_per_sample_ * n, ns_per_byte_ * std::max<int64_t>(bytes, 1)) < kWakeNs;
+      measured_ &&
+      std::min(ns_per_sample_ * n, ns_per_byte_ * std::max<int64_t>(bytes, 1)) < kWakeNs;
   double ns = 0;
   int64_t begin = 0;
   if (expect_short) begin = RunInline(n, call, &ns);
-  if (begin < n) ns += RunOnPool(begin, n, static_cast<int>(std::min<int64_t>(threads, n - begin)), pool, call);
+  if (begin < n)
+    ns += RunOnPool(begin, n, static_cast<int>(std::min<int64_t>(threads, n - begin)), pool, call);
   Update(ns / n, ns / std::max<int64_t>(bytes, 1));
 }
 

@@ -14,27 +14,30 @@ namespace {
 bool DeterminesExtents(const Signature &signature) {
   for (const Port &port : signature.outputs()) {
     for (const Dim &dim : port.dims) {
-      if (dim.kind == Dim::kExpr || dim.kind == Dim::kEllipsis || dim.kind == Dim::kBounded) return true;
+      if (dim.kind == Dim::kExpr || dim.kind == Dim::kEllipsis || dim.kind == Dim::kBounded)
+        return true;
     }
   }
   return false;
 }
 
-[[noreturn]] void ThrowChanged(const Kernel &kernel, int port, const std::string &what, const std::string &expected,
-                               const std::string &found) {
+[[noreturn]] void ThrowChanged(const Kernel &kernel, int port, const std::string &what,
+                               const std::string &expected, const std::string &found) {
   throw Error(Kind::kRuntime, "OPABI-K-012",
-              "kernel '" + kernel.name() + "', " + kernel.signature().OutputLabel(port) + ": setup changed " + what +
-                  ", which the signature determines. Expected " + expected + ", found " + found +
+              "kernel '" + kernel.name() + "', " + kernel.signature().OutputLabel(port) +
+                  ": setup changed " + what + ", which the signature determines. Expected " +
+                  expected + ", found " + found +
                   ". Write '?' in the signature for what setup decides.");
 }
 
 }  // namespace
 
-void CallSetupFunction(const Kernel &kernel, const Specialization &functions, void *instance, int64_t n_samples,
-                       const SetupTables &tables) {
+void CallSetupFunction(const Kernel &kernel, const Specialization &functions, void *instance,
+                       int64_t n_samples, const SetupTables &tables) {
   const std::vector<uint32_t> dtypes = *tables.dtypes;
   const std::vector<int32_t> ndims = *tables.ndims;
-  const std::vector<int64_t> shapes = DeterminesExtents(kernel.signature()) ? *tables.shapes : std::vector<int64_t>();
+  const std::vector<int64_t> shapes =
+      DeterminesExtents(kernel.signature()) ? *tables.shapes : std::vector<int64_t>();
   const int n_out = static_cast<int>(dtypes.size());
 
   ErrorBuffer error;
@@ -66,10 +69,12 @@ void CallSetupFunction(const Kernel &kernel, const Specialization &functions, vo
 
   for (int port = 0; port < n_out; port++) {
     if (dtypes[port] != OPABI_DTYPE_UNSET && dtypes[port] != (*tables.dtypes)[port]) {
-      ThrowChanged(kernel, port, "the dtype", DtypeName(dtypes[port]), DtypeName((*tables.dtypes)[port]));
+      ThrowChanged(kernel, port, "the dtype", DtypeName(dtypes[port]),
+                   DtypeName((*tables.dtypes)[port]));
     }
     if (ndims[port] != OPABI_UNSET && ndims[port] != (*tables.ndims)[port]) {
-      ThrowChanged(kernel, port, "the rank", std::to_string(ndims[port]), std::to_string((*tables.ndims)[port]));
+      ThrowChanged(kernel, port, "the rank", std::to_string(ndims[port]),
+                   std::to_string((*tables.ndims)[port]));
     }
   }
   for (size_t i = 0; i < shapes.size(); i++) {

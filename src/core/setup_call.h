@@ -17,11 +17,11 @@ struct SetupTables {
   const Table *arguments;
   const char *const *in_layouts;
   int32_t max_ndim;
-  std::vector<uint32_t> *dtypes;                // [n_out]
-  std::vector<int32_t> *ndims;                  // [n_out]
-  std::vector<int64_t> *shapes;                 // [n_samples * n_out * max_ndim]
-  char *layouts;                                // [n_out * OPABI_LAYOUT_SIZE]
-  int64_t *scratch_bytes;                       // [3]
+  std::vector<uint32_t> *dtypes;  // [n_out]
+  std::vector<int32_t> *ndims;    // [n_out]
+  std::vector<int64_t> *shapes;   // [n_samples * n_out * max_ndim]
+  char *layouts;                  // [n_out * OPABI_LAYOUT_SIZE]
+  int64_t *scratch_bytes;         // [3]
 };
 
 /// Calls `functions.setup` for the whole batch. Throws Error where it fails, or where it changed a slot

@@ -82,7 +82,8 @@ std::unique_ptr<dali::OperatorBase> MakeCall(const dali::OpSpec &spec) {
     }
     return found;
   });
-  if (kernel->has_instance()) return std::make_unique<StatefulCall<Backend>>(spec, std::move(kernel));
+  if (kernel->has_instance())
+    return std::make_unique<StatefulCall<Backend>>(spec, std::move(kernel));
   return std::make_unique<StatelessCall<Backend>>(spec, std::move(kernel));
 }
 

@@ -94,7 +94,8 @@ class StatefulCall final : public CallOperator<dali::Operator<Backend>> {
   std::string SerializeCheckpoint(const dali::OpCheckpoint &checkpoint) const override {
     return checkpoint.CheckpointState<std::string>();
   }
-  void DeserializeCheckpoint(dali::OpCheckpoint &checkpoint, const std::string &data) const override {
+  void DeserializeCheckpoint(dali::OpCheckpoint &checkpoint,
+                             const std::string &data) const override {
     checkpoint.MutableCheckpointState() = data;
   }
 };

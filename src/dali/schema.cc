@@ -54,8 +54,8 @@ The inputs are the kernel's, then one for each name in ``argument_names``. Kerne
   schema.InputDevice(0, 2 * OPABI_MAX_PORTS, dali::InputDevice::MatchBackendOrCPU);
   schema.SupportBackend<dali::CPUBackend>();
   schema.SupportBackend<dali::GPUBackend>();
-  dali::CPUOperatorRegistry::Registry().Register<dali::CPUBackend>(
-      kSchema, MakeCall<dali::CPUBackend>);
+  dali::CPUOperatorRegistry::Registry().Register<dali::CPUBackend>(kSchema,
+                                                                   MakeCall<dali::CPUBackend>);
   dali::GPUOperatorRegistry::Registry().Register<dali::GPUBackend>(kSchema,
                                                                    MakeCall<dali::GPUBackend>);
 }

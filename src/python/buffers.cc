@@ -28,9 +28,21 @@ uint32_t DtypeFromFormat(const char *format, Py_ssize_t itemsize) {
   uint32_t dtype = OPABI_DTYPE_ANY;
   switch (*format) {
     case '?': dtype = OPABI_BOOL; break;
-    case 'b': case 'h': case 'i': case 'l': case 'q': case 'n': dtype = 0 | bits << 8 | one_lane; break;
-    case 'B': case 'H': case 'I': case 'L': case 'Q': case 'N': dtype = 1 | bits << 8 | one_lane; break;
-    case 'e': case 'f': case 'd': dtype = 2 | bits << 8 | one_lane; break;
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+    case 'n': dtype = 0 | bits << 8 | one_lane; break;
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+    case 'N': dtype = 1 | bits << 8 | one_lane; break;
+    case 'e':
+    case 'f':
+    case 'd': dtype = 2 | bits << 8 | one_lane; break;
     default: break;
   }
   return IsDtype(dtype) ? dtype : static_cast<uint32_t>(OPABI_DTYPE_ANY);
@@ -60,9 +72,11 @@ std::string ShapeText(const int64_t *shape, int ndim) {
 }
 
 [[noreturn]] void ThrowKind(const ValuePlace &place, py::handle object) {
-  throw Error(Kind::kType, "",
-              place.str() + ": expected an array or number (NumPy, DLPack, buffer or array interface), found " +
-                  TypeName(object) + ".");
+  throw Error(
+      Kind::kType, "",
+      place.str() +
+          ": expected an array or number (NumPy, DLPack, buffer or array interface), found " +
+          TypeName(object) + ".");
 }
 
 /// `read()`, whose Python errors come out with the place of the value. Ctrl-C and lack of memory pass.
@@ -101,18 +115,20 @@ py::object AsArray(py::handle object, const ValuePlace &place) {
 }  // namespace
 
 std::string ValuePlace::str() const {
-  std::string text = kind == kDefault ? "argument '" + std::string(name) + "', default" : "kernel '" + kernel->name() + "', ";
+  std::string text = kind == kDefault ? "argument '" + std::string(name) + "', default"
+                                      : "kernel '" + kernel->name() + "', ";
   if (kind == kInput) text += kernel->signature().InputLabel(index);
   if (kind == kOutput) text += kernel->signature().OutputLabel(index);
-  if (kind == kArgument) text += std::string("argument '") + kernel->descriptor().args[index].name + "'";
+  if (kind == kArgument)
+    text += std::string("argument '") + kernel->descriptor().args[index].name + "'";
   return sample < 0 ? text : text + ", sample " + std::to_string(sample);
 }
 
 py::object NumpyFunction(const char *name) { return py::module_::import("numpy").attr(name); }
 
 py::object NewArray(const PortInfo &info, const int64_t *shape) {
-  static PyObject *empty = nullptr;                      // looked up once: this is on the eager call's path
-  static PyObject *dtypes[256];                          // by code and size
+  static PyObject *empty = nullptr;  // looked up once: this is on the eager call's path
+  static PyObject *dtypes[256];      // by code and size
   if (!empty) empty = NumpyFunction("empty").release().ptr();
   PyObject *&dtype = dtypes[(info.dtype & 0xF) << 4 | DtypeSize(info.dtype)];
   if (!dtype) dtype = NumpyFunction("dtype")(NumpyName(info.dtype)).release().ptr();
@@ -160,13 +176,16 @@ void Buffer::Parse(const ValuePlace &place) {
   info_.dtype = DtypeFromFormat(view_.format, view_.itemsize);
   info_.ndim = view_.ndim;
   if (info_.dtype == OPABI_DTYPE_ANY) {
-    throw Error(Kind::kType, "OPABI-H-002",
-                place.str() + ": expected bool, an integer or a float type in native byte order, found the format '" +
-                    view_.format + "'. Convert it with astype() first.");
+    throw Error(
+        Kind::kType, "OPABI-H-002",
+        place.str() +
+            ": expected bool, an integer or a float type in native byte order, found the format '" +
+            view_.format + "'. Convert it with astype() first.");
   }
   if (view_.ndim > OPABI_MAX_NDIM) {
-    throw Error(Kind::kType, "OPABI-H-002",
-                place.str() + ": expected a rank of 0 to 15, found " + std::to_string(view_.ndim) + ".");
+    throw Error(
+        Kind::kType, "OPABI-H-002",
+        place.str() + ": expected a rank of 0 to 15, found " + std::to_string(view_.ndim) + ".");
   }
   data_ = view_.buf;
   contiguous_ = true;
@@ -209,7 +228,8 @@ bool Buffer::ReadNumber(py::handle object, const ValuePlace &place) {
       const unsigned long long value = overflow > 0 ? PyLong_AsUnsignedLongLong(o) : 0;
       if (overflow < 0 || PyErr_Occurred()) {
         PyErr_Clear();
-        throw Error(Kind::kValue, "OPABI-H-013", place.str() + ": the number fits neither int64 nor uint64.");
+        throw Error(Kind::kValue, "OPABI-H-013",
+                    place.str() + ": the number fits neither int64 nor uint64.");
       }
       std::memcpy(number_, &value, sizeof value);
       info_.dtype = OPABI_UINT64;
@@ -234,7 +254,8 @@ void Buffer::Read(py::handle object, const ValuePlace &place, bool any_strides) 
   }
   Parse(place);
   if (IsAligned() && (contiguous_ || any_strides)) return;
-  py::object copy = NumpyFunction("array")(keep_ ? keep_ : py::reinterpret_borrow<py::object>(object), py::arg("order") = "C");
+  py::object copy = NumpyFunction("array")(
+      keep_ ? keep_ : py::reinterpret_borrow<py::object>(object), py::arg("order") = "C");
   PyBuffer_Release(&view_);
   held_ = false;
   keep_ = copy;
@@ -248,7 +269,8 @@ void Buffer::ReadValue(py::handle object, const ValuePlace &place) {
     const py::bytes text = py::reinterpret_steal<py::bytes>(PyUnicode_AsUTF8String(o));
     if (!text) throw py::error_already_set();
     if (std::string(text).find('\0') != std::string::npos) {
-      throw Error(Kind::kValue, "OPABI-H-013", place.str() + ": a string argument cannot hold a NUL character.");
+      throw Error(Kind::kValue, "OPABI-H-013",
+                  place.str() + ": a string argument cannot hold a NUL character.");
     }
     return Read(text, place, false);
   }
@@ -257,32 +279,36 @@ void Buffer::ReadValue(py::handle object, const ValuePlace &place) {
     Read(array, place, false);
     if (!keep_) keep_ = array;
     // Python numbers in lists are as weak as alone; NumPy picked int64, float64 or bool for them.
-    weak_ = info_.dtype == OPABI_INT64 || info_.dtype == OPABI_UINT64 || info_.dtype == OPABI_FLOAT64 ||
-            info_.dtype == OPABI_BOOL;
+    weak_ = info_.dtype == OPABI_INT64 || info_.dtype == OPABI_UINT64 ||
+            info_.dtype == OPABI_FLOAT64 || info_.dtype == OPABI_BOOL;
     return;
   }
   Read(object, place, false);
 }
 
-void Buffer::ReadDevice(py::handle object, const ValuePlace &place, bool any_strides, intptr_t stream) {
+void Buffer::ReadDevice(py::handle object, const ValuePlace &place, bool any_strides,
+                        intptr_t stream) {
   if (!py::hasattr(object, "__dlpack_device__")) return Read(object, place, any_strides);
   const auto device = object.attr("__dlpack_device__")().cast<std::pair<int, int>>();
   if (device.first == OPABI_CPU) return Read(object, place, any_strides);
   if (device.first != OPABI_CUDA) {
     throw Error(Kind::kType, "OPABI-H-002",
-                place.str() + ": expected data on the CPU or a CUDA device, found " + TypeName(object) +
-                    " on DLPack's device type " + std::to_string(device.first) + ".");
+                place.str() + ": expected data on the CPU or a CUDA device, found " +
+                    TypeName(object) + " on DLPack's device type " + std::to_string(device.first) +
+                    ".");
   }
   Reset();
   info_ = PortInfo();
   weak_ = false;
   // The capsule is not consumed: it gives its tensor back when it is dropped.
   keep_ = object.attr("__dlpack__")(py::arg("stream") = stream);
-  const auto *tensor = static_cast<const opabi_tensor *>(PyCapsule_GetPointer(keep_.ptr(), "dltensor"));
+  const auto *tensor =
+      static_cast<const opabi_tensor *>(PyCapsule_GetPointer(keep_.ptr(), "dltensor"));
   if (!tensor) throw py::error_already_set();
   if (!IsDtype(tensor->dtype) || tensor->ndim > OPABI_MAX_NDIM) {
     throw Error(Kind::kType, "OPABI-H-002",
-                place.str() + ": expected bool, an integer or a float type of rank 0 to 15, found " +
+                place.str() +
+                    ": expected bool, an integer or a float type of rank 0 to 15, found " +
                     DtypeName(tensor->dtype) + " of rank " + std::to_string(tensor->ndim) + ".");
   }
   info_.dtype = tensor->dtype;
@@ -300,44 +326,51 @@ void Buffer::ReadDevice(py::handle object, const ValuePlace &place, bool any_str
   }
   if (stride == 0) contiguous_ = true;  // no elements
   if (contiguous_ || any_strides) return;
-  throw Error(Kind::kValue, "OPABI-H-002",
-              place.str() + ": expected a contiguous array, found one with strides, and arrays on the GPU are not "
-                            "copied unasked. Make it contiguous first.");
+  throw Error(
+      Kind::kValue, "OPABI-H-002",
+      place.str() +
+          ": expected a contiguous array, found one with strides, and arrays on the GPU are not "
+          "copied unasked. Make it contiguous first.");
 }
 
-void Buffer::WriteDevice(py::handle object, const ValuePlace &place, const PortInfo &info, const int64_t *shape,
-                         intptr_t stream) {
+void Buffer::WriteDevice(py::handle object, const ValuePlace &place, const PortInfo &info,
+                         const int64_t *shape, intptr_t stream) {
   ReadDevice(object, place, true, stream);
   if (info_.device_type != OPABI_CUDA || info_.device_id != info.device_id) {
     throw Error(Kind::kType, "OPABI-H-002",
-                place.str() + ": expected out= on CUDA device " + std::to_string(info.device_id) + ", found " +
-                    TypeName(object) + " elsewhere.");
+                place.str() + ": expected out= on CUDA device " + std::to_string(info.device_id) +
+                    ", found " + TypeName(object) + " elsewhere.");
   }
   CheckOutput(place, info, shape);
 }
 
-void Buffer::Write(py::handle object, const ValuePlace &place, const PortInfo &info, const int64_t *shape) {
+void Buffer::Write(py::handle object, const ValuePlace &place, const PortInfo &info,
+                   const int64_t *shape) {
   Reset();
   if (!Acquire(object.ptr(), PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)) {
     if (py::hasattr(object, "__dlpack__")) keep_ = AsArray(object, place);
     if (!keep_ || !Acquire(keep_.ptr(), PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)) {
-      throw Error(Kind::kType, "", place.str() + ": expected a writable array for out=, found " + TypeName(object) +
-                                       (PyObject_CheckBuffer(object.ptr()) ? " that is read-only." : "."));
+      throw Error(Kind::kType, "",
+                  place.str() + ": expected a writable array for out=, found " + TypeName(object) +
+                      (PyObject_CheckBuffer(object.ptr()) ? " that is read-only." : "."));
     }
   }
   Parse(place);
   CheckOutput(place, info, shape);
 }
 
-void Buffer::CheckOutput(const ValuePlace &place, const PortInfo &info, const int64_t *shape) const {
+void Buffer::CheckOutput(const ValuePlace &place, const PortInfo &info,
+                         const int64_t *shape) const {
   const bool same_shape = info_.ndim == info.ndim && std::equal(shape_, shape_ + info.ndim, shape);
   if (info_.dtype != info.dtype || !same_shape) {
     throw Error(info_.dtype != info.dtype ? Kind::kType : Kind::kValue, "",
-                place.str() + ": expected out= of " + DtypeName(info.dtype) + " " + ShapeText(shape, info.ndim) + ", found " +
-                    DtypeName(info_.dtype) + " " + ShapeText(shape_, info_.ndim) + ".");
+                place.str() + ": expected out= of " + DtypeName(info.dtype) + " " +
+                    ShapeText(shape, info.ndim) + ", found " + DtypeName(info_.dtype) + " " +
+                    ShapeText(shape_, info_.ndim) + ".");
   }
   if (!contiguous_ || !IsAligned()) {
-    throw Error(Kind::kValue, "", place.str() + ": expected a contiguous array for out=, found one with strides.");
+    throw Error(Kind::kValue, "",
+                place.str() + ": expected a contiguous array for out=, found one with strides.");
   }
 }
 

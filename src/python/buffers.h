@@ -41,15 +41,17 @@ class __attribute__((visibility("hidden"))) Buffer {
   void ReadValue(pybind11::handle object, const ValuePlace &place);
 
   /// An output given by the caller: contiguous, writable, of exactly this dtype and shape.
-  void Write(pybind11::handle object, const ValuePlace &place, const PortInfo &info, const int64_t *shape);
+  void Write(pybind11::handle object, const ValuePlace &place, const PortInfo &info,
+             const int64_t *shape);
 
   /// As Read, and arrays on a CUDA device through DLPack, which makes them ready on `stream` (-1: they are). No
   /// copy: such an array with strides is refused unless `any_strides`.
-  void ReadDevice(pybind11::handle object, const ValuePlace &place, bool any_strides, intptr_t stream);
+  void ReadDevice(pybind11::handle object, const ValuePlace &place, bool any_strides,
+                  intptr_t stream);
 
   /// As Write, for outputs on the device.
-  void WriteDevice(pybind11::handle object, const ValuePlace &place, const PortInfo &info, const int64_t *shape,
-                   intptr_t stream);
+  void WriteDevice(pybind11::handle object, const ValuePlace &place, const PortInfo &info,
+                   const int64_t *shape, intptr_t stream);
 
   void Reset();
 

@@ -78,7 +78,8 @@ OwnedDescriptor::OwnedDescriptor(const py::dict &fields) : keep_(fields["keep"])
     kernel_.specialize = Address<decltype(kernel_.specialize)>(fields, "specialize");
   } else if (!specialize_.is_none()) {
     if (kernel_.user_data || kernel_.create) {
-      throw Error(Kind::kValue, "", "a kernel with a Python specialize has no user_data and no create of its own.");
+      throw Error(Kind::kValue, "",
+                  "a kernel with a Python specialize has no user_data and no create of its own.");
     }
     kernel_.specialize = &OwnedDescriptor::Specialize;
     kernel_.user_data = this;
@@ -102,11 +103,13 @@ void OwnedDescriptor::AddArgument(py::handle argument) {
   declared.dtype = OPABI_DTYPE_ANY;
   declared.ndim = OPABI_NDIM_ANY;
   const std::string what = "argument '" + std::string(declared.name) + "'";
-  const py::object dtype = argument.attr("dtype"), ndim = argument.attr("ndim"), value = argument.attr("default");
+  const py::object dtype = argument.attr("dtype"), ndim = argument.attr("ndim"),
+                   value = argument.attr("default");
   if (!dtype.is_none()) {
     declared.dtype = DtypeFromName(dtype.cast<std::string>());
     if (declared.dtype == OPABI_DTYPE_ANY) {
-      throw Error(Kind::kValue, "OPABI-D-010", what + ": '" + dtype.cast<std::string>() + "' is no element type of opabi.");
+      throw Error(Kind::kValue, "OPABI-D-010",
+                  what + ": '" + dtype.cast<std::string>() + "' is no element type of opabi.");
     }
   }
   if (!ndim.is_none()) declared.ndim = ndim.cast<int32_t>();
@@ -118,13 +121,18 @@ void OwnedDescriptor::AddArgument(py::handle argument) {
     const opabi_tensor t = buffer.tensor();
     const bool convert = declared.dtype != OPABI_DTYPE_ANY && declared.dtype != t.dtype;
     if (convert && !(buffer.weak() || Converts(t.dtype, declared.dtype))) {
-      throw Error(Kind::kType, "OPABI-D-010", what + ": the default is " + DtypeName(t.dtype) + ", expected " + DtypeName(declared.dtype) + ".");
+      throw Error(Kind::kType, "OPABI-D-010",
+                  what + ": the default is " + DtypeName(t.dtype) + ", expected " +
+                      DtypeName(declared.dtype) + ".");
     }
-    const py::object array = convert ? NumpyFunction("asarray")(value).attr("astype")(DtypeName(declared.dtype)) : py::object();
+    const py::object array =
+        convert ? NumpyFunction("asarray")(value).attr("astype")(DtypeName(declared.dtype))
+                : py::object();
     Buffer converted;
     if (convert) converted.Read(array, place, false);
     const Buffer &source = convert ? converted : buffer;
-    copy.data.assign(static_cast<const char *>(source.data()), static_cast<const char *>(source.data()) + source.bytes());
+    copy.data.assign(static_cast<const char *>(source.data()),
+                     static_cast<const char *>(source.data()) + source.bytes());
     copy.shape.assign(source.shape(), source.shape() + t.ndim);
     copy.strides.resize(t.ndim);
     int64_t stride = 1;
@@ -134,7 +142,8 @@ void OwnedDescriptor::AddArgument(py::handle argument) {
     }
     defaults_.push_back(std::move(copy));
     Default &kept = defaults_.back();
-    kept.tensor = {kept.data.data(), OPABI_CPU, 0, t.ndim, source.info().dtype, kept.shape.data(), kept.strides.data(), 0};
+    kept.tensor = {kept.data.data(),  OPABI_CPU,           0, t.ndim, source.info().dtype,
+                   kept.shape.data(), kept.strides.data(), 0};
     declared.default_value = &kept.tensor;
   }
   arguments_.push_back(declared);
@@ -142,7 +151,8 @@ void OwnedDescriptor::AddArgument(py::handle argument) {
 
 int32_t OwnedDescriptor::Specialize(const opabi_specialize *specialize) {
   if (!Py_IsInitialized()) {
-    return OPABI_FAIL(specialize, OPABI_UNSET, OPABI_ERROR_INTERNAL, "Python has ended: the kernel can no longer be compiled");
+    return OPABI_FAIL(specialize, OPABI_UNSET, OPABI_ERROR_INTERNAL,
+                      "Python has ended: the kernel can no longer be compiled");
   }
   py::gil_scoped_acquire lock;
   auto *self = static_cast<OwnedDescriptor *>(specialize->user_data);

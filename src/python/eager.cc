@@ -24,7 +24,8 @@ class EagerCall {
     if (n_samples_ == 0) return Result([](int) { return py::list(); });
     engine_.Begin(n_samples_);
     for (int port = 0; port < engine_.n_in(); port++) ReadInput(port);
-    if (arguments && !arguments.is_none()) ReadArguments(py::reinterpret_borrow<py::dict>(arguments));
+    if (arguments && !arguments.is_none())
+      ReadArguments(py::reinterpret_borrow<py::dict>(arguments));
     {
       py::gil_scoped_release unlocked;
       engine_.Setup(Context());
@@ -45,22 +46,26 @@ class EagerCall {
   }
   RunContext Context() const { return {eager_.pool.get(), eager_.device.get(), stream_.stream}; }
   const Kernel &kernel() const { return engine_.kernel(); }
-  ValuePlace At(ValuePlace::Kind kind, int index, int64_t sample) const { return {kind, &kernel(), index, batch_ ? sample : -1}; }
+  ValuePlace At(ValuePlace::Kind kind, int index, int64_t sample) const {
+    return {kind, &kernel(), index, batch_ ? sample : -1};
+  }
 
   void CountSamples() {
     const int n = static_cast<int>(inputs_.size());
     if (n != engine_.n_in()) {
       throw Error(Kind::kType, "",
-                  "kernel '" + kernel().name() + "' takes " + std::to_string(engine_.n_in()) + " inputs by its signature '" +
-                      kernel().signature().text() + "', found " + std::to_string(n) + ".");
+                  "kernel '" + kernel().name() + "' takes " + std::to_string(engine_.n_in()) +
+                      " inputs by its signature '" + kernel().signature().text() + "', found " +
+                      std::to_string(n) + ".");
     }
     for (int port = 0; port < n; port++) {
       if (!PyList_Check(inputs_[port].ptr())) continue;
       const int64_t size = PyList_GET_SIZE(inputs_[port].ptr());
       if (batch_ && size != n_samples_) {
         throw Error(Kind::kValue, "",
-                    At(ValuePlace::kInput, port, -1).str() + ": expected a list of " + std::to_string(n_samples_) +
-                        " samples, as the inputs before it, found " + std::to_string(size) + ".");
+                    At(ValuePlace::kInput, port, -1).str() + ": expected a list of " +
+                        std::to_string(n_samples_) + " samples, as the inputs before it, found " +
+                        std::to_string(size) + ".");
       }
       batch_ = true;
       n_samples_ = size;
@@ -94,16 +99,19 @@ class EagerCall {
   /// A list may shrink while Python code of its items runs.
   static py::object Item(py::handle object, bool list, int64_t s, const ValuePlace &place) {
     if (!list) return py::reinterpret_borrow<py::object>(object);
-    if (s >= PyList_GET_SIZE(object.ptr())) throw Error(Kind::kValue, "", place.str() + ": the list shrank during the call.");
+    if (s >= PyList_GET_SIZE(object.ptr()))
+      throw Error(Kind::kValue, "", place.str() + ": the list shrank during the call.");
     return py::reinterpret_borrow<py::object>(PyList_GET_ITEM(object.ptr(), s));
   }
 
-  static void CheckUniform(const ValuePlace &place, const PortInfo &info, int64_t s, PortInfo *first) {
+  static void CheckUniform(const ValuePlace &place, const PortInfo &info, int64_t s,
+                           PortInfo *first) {
     if (s == 0) *first = info;
     if (info.dtype == first->dtype && info.ndim == first->ndim) return;
     throw Error(Kind::kType, "OPABI-H-024",
-                place.str() + ": expected " + DtypeName(first->dtype) + " of rank " + std::to_string(first->ndim) +
-                    ", as in sample 0, found " + DtypeName(info.dtype) + " of rank " + std::to_string(info.ndim) +
+                place.str() + ": expected " + DtypeName(first->dtype) + " of rank " +
+                    std::to_string(first->ndim) + ", as in sample 0, found " +
+                    DtypeName(info.dtype) + " of rank " + std::to_string(info.ndim) +
                     ". The samples of a batch have one dtype and rank.");
   }
 
@@ -113,8 +121,9 @@ class EagerCall {
       const bool list = batch_ && PyList_Check(item.second.ptr());
       if (list && PyList_GET_SIZE(item.second.ptr()) != n_samples_) {
         throw Error(Kind::kValue, "OPABI-H-013",
-                    At(ValuePlace::kArgument, arg, -1).str() + ": expected a list of " + std::to_string(n_samples_) +
-                        " values, one for each sample, found " + std::to_string(PyList_GET_SIZE(item.second.ptr())) +
+                    At(ValuePlace::kArgument, arg, -1).str() + ": expected a list of " +
+                        std::to_string(n_samples_) + " values, one for each sample, found " +
+                        std::to_string(PyList_GET_SIZE(item.second.ptr())) +
                         ". For one value that is a list, pass a NumPy array.");
       }
       ReadArgument(arg, item.second, list);
@@ -148,7 +157,8 @@ class EagerCall {
       if (engine_.bounded(port)) {
         if (given) {
           throw Error(Kind::kValue, "",
-                      At(ValuePlace::kOutput, port, -1).str() + ": out= cannot be used where the kernel decides the size ('<=').");
+                      At(ValuePlace::kOutput, port, -1).str() +
+                          ": out= cannot be used where the kernel decides the size ('<=').");
         }
         results_[port] = py::none();
         continue;
@@ -156,14 +166,15 @@ class EagerCall {
       const py::object target = given ? OutOf(out, port) : py::object();
       py::list list;
       for (int64_t s = 0; s < n_samples_; s++) {
-        const py::object array = given ? Item(target, batch_, s, At(ValuePlace::kOutput, port, s))
-                                       : MakeArray(port, s);
+        const py::object array =
+            given ? Item(target, batch_, s, At(ValuePlace::kOutput, port, s)) : MakeArray(port, s);
         Buffer &buffer = eager_.NextBuffer();
         if (stream_.stream) {
-          buffer.WriteDevice(array, At(ValuePlace::kOutput, port, s), engine_.output(port), engine_.shape(s, port),
-                             ReadyOn(array));
+          buffer.WriteDevice(array, At(ValuePlace::kOutput, port, s), engine_.output(port),
+                             engine_.shape(s, port), ReadyOn(array));
         } else {
-          buffer.Write(array, At(ValuePlace::kOutput, port, s), engine_.output(port), engine_.shape(s, port));
+          buffer.Write(array, At(ValuePlace::kOutput, port, s), engine_.output(port),
+                       engine_.shape(s, port));
         }
         if (given) CheckApart(buffer, port, s);
         engine_.SetOutput(s, port, buffer.data());
@@ -191,8 +202,9 @@ class EagerCall {
   void CheckOut(py::handle out) const {
     const int n = engine_.n_out();
     const auto fail = [&](const std::string &expected) {
-      throw Error(Kind::kType, "", "kernel '" + kernel().name() + "': expected out= to be " + expected + ", found " +
-                                       Py_TYPE(out.ptr())->tp_name + ".");
+      throw Error(Kind::kType, "",
+                  "kernel '" + kernel().name() + "': expected out= to be " + expected + ", found " +
+                      Py_TYPE(out.ptr())->tp_name + ".");
     };
     if (n == 0) fail("left out: the kernel has no output");
     if (n > 1 && !(PyTuple_Check(out.ptr()) && PyTuple_GET_SIZE(out.ptr()) == n)) {
@@ -212,9 +224,10 @@ class EagerCall {
     for (size_t i = 0; i < eager_.n_buffers; i++) {
       const Buffer &other = *eager_.buffers[i];
       if (&other == &buffer || !other.Overlaps(begin, end)) continue;
-      throw Error(Kind::kValue, "OPABI-H-006",
-                  At(ValuePlace::kOutput, port, sample).str() +
-                      ": out= shares memory with an input, an argument or another output. Pass an array of its own.");
+      throw Error(
+          Kind::kValue, "OPABI-H-006",
+          At(ValuePlace::kOutput, port, sample).str() +
+              ": out= shares memory with an input, an argument or another output. Pass an array of its own.");
     }
   }
 
@@ -227,7 +240,9 @@ class EagerCall {
         const py::object array = NewArray(engine_.output(port), shape);
         Buffer &buffer = eager_.NextBuffer();
         buffer.Write(array, At(ValuePlace::kOutput, port, s), engine_.output(port), shape);
-        if (buffer.bytes()) std::copy_n(static_cast<const char *>(engine_.data(s, port)), buffer.bytes(), static_cast<char *>(buffer.data()));
+        if (buffer.bytes())
+          std::copy_n(static_cast<const char *>(engine_.data(s, port)), buffer.bytes(),
+                      static_cast<char *>(buffer.data()));
         if (batch_) list.append(array);
         if (!batch_) results_[port] = array;
       }
@@ -257,8 +272,10 @@ class EagerCall {
 }  // namespace
 
 EagerEngine::EagerEngine(std::shared_ptr<Kernel> kernel, const EagerOptions &options)
-    : options(options), engine(std::move(kernel), {options.checked, 0, options.num_threads, options.device_id}) {
-  if (engine.kernel().descriptor().device_type == OPABI_CUDA) device = std::make_unique<cuda::Lane>(options.device_id);
+    : options(options),
+      engine(std::move(kernel), {options.checked, 0, options.num_threads, options.device_id}) {
+  if (engine.kernel().descriptor().device_type == OPABI_CUDA)
+    device = std::make_unique<cuda::Lane>(options.device_id);
   if (options.num_threads > 1) {
     pool = std::make_unique<ThreadPool>(options.num_threads);
   } else {
@@ -285,8 +302,8 @@ std::unique_ptr<EagerEngine> PyKernel::Acquire(const EagerOptions &options) {
   return std::make_unique<EagerEngine>(kernel_, options);
 }
 
-py::object PyKernel::Call(py::tuple inputs, py::handle arguments, py::handle out, const EagerOptions &options,
-                          const EagerStream &stream) {
+py::object PyKernel::Call(py::tuple inputs, py::handle arguments, py::handle out,
+                          const EagerOptions &options, const EagerStream &stream) {
   std::unique_ptr<EagerEngine> eager = Acquire(options);
   // The engine goes back whatever happens: after a failure the next Begin starts afresh.
   struct Return {

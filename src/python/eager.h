@@ -19,15 +19,17 @@ struct EagerOptions {
   int num_threads = 1;
   int32_t device_id = 0;  // of CUDA kernels
   bool operator==(const EagerOptions &other) const {
-    return checked == other.checked && num_threads == other.num_threads && device_id == other.device_id;
+    return checked == other.checked && num_threads == other.num_threads &&
+           device_id == other.device_id;
   }
 };
 
 /// What Python says about a call on the GPU.
 struct __attribute__((visibility("hidden"))) EagerStream {
-  void *stream = nullptr;     // NULL: the call is one on the CPU
+  void *stream = nullptr;      // NULL: the call is one on the CPU
   pybind11::object new_array;  // new_array(dtype, shape) makes an array on the device
-  PyTypeObject *own = nullptr;  // of arrays that are ready on the stream, which is their library's current one
+  PyTypeObject *own =
+      nullptr;  // of arrays that are ready on the stream, which is their library's current one
 };
 
 /// An engine and the buffers of its calls, used by one call at a time.

@@ -24,17 +24,23 @@ py::list Ports(const std::vector<Port> &ports) {
   py::list list;
   for (const Port &port : ports) {
     const bool any_rank = port.ellipsis_at() >= 0;
-    list.append(py::dict(py::arg("name") = port.name, py::arg("text") = port.text, py::arg("layout") = port.layout,
-                         py::arg("dtype") = port.dtype == OPABI_DTYPE_ANY ? py::object(py::none()) : py::object(py::str(DtypeName(port.dtype))),
-                         py::arg("ndim") = any_rank ? py::object(py::none()) : py::object(py::int_(port.dims.size())),
-                         py::arg("open_dtype") = port.open_dtype, py::arg("bounded") = port.bounded()));
+    list.append(py::dict(
+        py::arg("name") = port.name, py::arg("text") = port.text, py::arg("layout") = port.layout,
+        py::arg("dtype") = port.dtype == OPABI_DTYPE_ANY
+                               ? py::object(py::none())
+                               : py::object(py::str(DtypeName(port.dtype))),
+        py::arg("ndim") =
+            any_rank ? py::object(py::none()) : py::object(py::int_(port.dims.size())),
+        py::arg("open_dtype") = port.open_dtype, py::arg("bounded") = port.bounded()));
   }
   return list;
 }
 
 py::dict SignatureDict(const Signature &signature) {
-  return py::dict(py::arg("inputs") = Ports(signature.inputs()), py::arg("outputs") = Ports(signature.outputs()),
-                  py::arg("needs_setup") = signature.needs_setup(), py::arg("bounded") = signature.bounded());
+  return py::dict(py::arg("inputs") = Ports(signature.inputs()),
+                  py::arg("outputs") = Ports(signature.outputs()),
+                  py::arg("needs_setup") = signature.needs_setup(),
+                  py::arg("bounded") = signature.bounded());
 }
 
 py::list ArgumentDicts(const opabi_kernel &kernel) {
@@ -42,8 +48,10 @@ py::list ArgumentDicts(const opabi_kernel &kernel) {
   for (int32_t a = 0; a < kernel.n_args; a++) {
     const opabi_arg &arg = kernel.args[a];
     py::dict dict(py::arg("name") = arg.name, py::arg("doc") = Text(arg.doc));
-    dict["dtype"] = arg.dtype == OPABI_DTYPE_ANY ? py::object(py::none()) : py::object(py::str(DtypeName(arg.dtype)));
-    dict["ndim"] = arg.ndim == OPABI_NDIM_ANY ? py::object(py::none()) : py::object(py::int_(arg.ndim));
+    dict["dtype"] = arg.dtype == OPABI_DTYPE_ANY ? py::object(py::none())
+                                                 : py::object(py::str(DtypeName(arg.dtype)));
+    dict["ndim"] =
+        arg.ndim == OPABI_NDIM_ANY ? py::object(py::none()) : py::object(py::int_(arg.ndim));
     if (const opabi_tensor *value = arg.default_value) {
       PortInfo info;
       info.dtype = value->dtype;
@@ -51,7 +59,9 @@ py::list ArgumentDicts(const opabi_kernel &kernel) {
       const py::object array = NewArray(info, value->shape);
       Buffer buffer;
       buffer.Write(array, {ValuePlace::kDefault, nullptr, a, -1, arg.name}, info, value->shape);
-      if (buffer.bytes()) std::copy_n(static_cast<const char *>(value->data), buffer.bytes(), static_cast<char *>(buffer.data()));
+      if (buffer.bytes())
+        std::copy_n(static_cast<const char *>(value->data), buffer.bytes(),
+                    static_cast<char *>(buffer.data()));
       dict["default"] = array;
     }
     list.append(dict);
@@ -65,7 +75,8 @@ py::dict LibraryDict(const std::string &path) {
   for (int64_t i = 0; i < library.n_kernels; i++) {
     const opabi_kernel kernel = Normalize(*library.kernels[i]);
     kernels.append(py::dict(py::arg("name") = kernel.name, py::arg("doc") = Text(kernel.doc),
-                            py::arg("signature") = kernel.signature, py::arg("device") = kernel.device_type));
+                            py::arg("signature") = kernel.signature,
+                            py::arg("device") = kernel.device_type));
   }
   return py::dict(py::arg("name") = library.name, py::arg("version") = Text(library.version),
                   py::arg("doc") = Text(library.doc), py::arg("kernels") = kernels);
@@ -82,7 +93,8 @@ struct Held {
 py::tuple Hold(const PyKernel &self) {
   auto *held = new Held{self.kernel(), self.kernel()->descriptor()};
   held->descriptor.release = nullptr;
-  return py::make_tuple(reinterpret_cast<uintptr_t>(&held->descriptor), reinterpret_cast<uintptr_t>(held),
+  return py::make_tuple(reinterpret_cast<uintptr_t>(&held->descriptor),
+                        reinterpret_cast<uintptr_t>(held),
                         reinterpret_cast<uintptr_t>(&Held::Drop));
 }
 
@@ -91,7 +103,9 @@ py::tuple Parts(const opabi_tensor &tensor) {
   py::tuple shape(tensor.ndim);
   for (int32_t d = 0; d < tensor.ndim; d++) shape[d] = tensor.shape[d];
   const int64_t bytes = opabi_numel(&tensor) * DtypeSize(tensor.dtype);
-  return py::make_tuple(DtypeName(tensor.dtype), shape, py::bytes(static_cast<const char *>(tensor.data), static_cast<size_t>(bytes)));
+  return py::make_tuple(
+      DtypeName(tensor.dtype), shape,
+      py::bytes(static_cast<const char *>(tensor.data), static_cast<size_t>(bytes)));
 }
 
 /// A constant argument as the kernel will see it. Throws where a call would.
@@ -147,19 +161,25 @@ PyObject *Call(PyObject *, PyObject *const *args, Py_ssize_t n) {
 /// the library whose stream it is.
 PyObject *CallCuda(PyObject *, PyObject *const *args, Py_ssize_t n) {
   if (n != 9 || !PyTuple_Check(args[1])) {
-    PyErr_SetString(PyExc_TypeError, "call_cuda(kernel, inputs, arguments, out, checked, device_id, stream, new_array, first)");
+    PyErr_SetString(
+        PyExc_TypeError,
+        "call_cuda(kernel, inputs, arguments, out, checked, device_id, stream, new_array, first)");
     return nullptr;
   }
   return Guarded(args[0], [&](PyKernel &kernel) {
     const EagerOptions options{args[4] == Py_True, 1, static_cast<int32_t>(PyLong_AsLong(args[5]))};
-    const EagerStream stream{PyLong_AsVoidPtr(args[6]), py::reinterpret_borrow<py::object>(args[7]), Py_TYPE(args[8])};
-    return kernel.Call(py::reinterpret_borrow<py::tuple>(args[1]), args[2], args[3], options, stream);
+    const EagerStream stream{PyLong_AsVoidPtr(args[6]), py::reinterpret_borrow<py::object>(args[7]),
+                             Py_TYPE(args[8])};
+    return kernel.Call(py::reinterpret_borrow<py::tuple>(args[1]), args[2], args[3], options,
+                       stream);
   });
 }
 
-PyMethodDef kCall = {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Call)), METH_FASTCALL, nullptr};
-PyMethodDef kCallCuda = {"call_cuda", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&CallCuda)), METH_FASTCALL,
-                         nullptr};
+PyMethodDef kCall = {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Call)),
+                     METH_FASTCALL, nullptr};
+PyMethodDef kCallCuda = {"call_cuda",
+                         reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&CallCuda)),
+                         METH_FASTCALL, nullptr};
 
 }  // namespace
 }  // namespace opabi
@@ -173,29 +193,44 @@ PYBIND11_MODULE(_core, m) {
         auto descriptor = std::make_shared<OwnedDescriptor>(fields);
         return new PyKernel(AdoptDescriptor(descriptor), descriptor);
       }))
-      .def_static("from_library", [](const std::string &path, const std::string &name) { return new PyKernel(OpenKernel(path, name)); })
-      .def_property_readonly("name", [](const PyKernel &k) { return k.kernel()->descriptor().name; })
-      .def_property_readonly("doc", [](const PyKernel &k) { return Text(k.kernel()->descriptor().doc); })
-      .def_property_readonly("signature", [](const PyKernel &k) { return k.kernel()->signature().text(); })
-      .def_property_readonly("ports", [](const PyKernel &k) { return SignatureDict(k.kernel()->signature()); })
-      .def_property_readonly("arguments", [](const PyKernel &k) { return ArgumentDicts(k.kernel()->descriptor()); })
-      .def_property_readonly("traits", [](const PyKernel &k) { return k.kernel()->descriptor().traits; })
-      .def_property_readonly("critical", [](const PyKernel &k) { return k.kernel()->descriptor().critical; })
-      .def_property_readonly("device", [](const PyKernel &k) { return k.kernel()->descriptor().device_type; })
-      .def_property_readonly("stateful", [](const PyKernel &k) { return k.kernel()->has_instance(); })
+      .def_static("from_library",
+                  [](const std::string &path, const std::string &name) {
+                    return new PyKernel(OpenKernel(path, name));
+                  })
+      .def_property_readonly("name",
+                             [](const PyKernel &k) { return k.kernel()->descriptor().name; })
+      .def_property_readonly("doc",
+                             [](const PyKernel &k) { return Text(k.kernel()->descriptor().doc); })
+      .def_property_readonly("signature",
+                             [](const PyKernel &k) { return k.kernel()->signature().text(); })
+      .def_property_readonly(
+          "ports", [](const PyKernel &k) { return SignatureDict(k.kernel()->signature()); })
+      .def_property_readonly(
+          "arguments", [](const PyKernel &k) { return ArgumentDicts(k.kernel()->descriptor()); })
+      .def_property_readonly("traits",
+                             [](const PyKernel &k) { return k.kernel()->descriptor().traits; })
+      .def_property_readonly("critical",
+                             [](const PyKernel &k) { return k.kernel()->descriptor().critical; })
+      .def_property_readonly("device",
+                             [](const PyKernel &k) { return k.kernel()->descriptor().device_type; })
+      .def_property_readonly("stateful",
+                             [](const PyKernel &k) { return k.kernel()->has_instance(); })
       .def("hold", &Hold)
       .def("normalize_argument", &NormalizeArgument)
       .def("normalize_input", &NormalizeInput);
 
   AddCudaProgram(m);
   m.def("library", &LibraryDict, py::arg("path"));
-  m.def("parse_signature", [](const std::string &text) { return SignatureDict(Signature::Parse(text)); });
+  m.def("parse_signature",
+        [](const std::string &text) { return SignatureDict(Signature::Parse(text)); });
   m.def("broken", [](uintptr_t address) {
     py::list list;
-    for (const Broken &broken : AllBroken(reinterpret_cast<const opabi_kernel *>(address))) list.append(py::make_tuple(broken.rule, broken.message));
+    for (const Broken &broken : AllBroken(reinterpret_cast<const opabi_kernel *>(address)))
+      list.append(py::make_tuple(broken.rule, broken.message));
     return list;
   });
   m.add_object("call", py::reinterpret_steal<py::object>(PyCFunction_New(&kCall, nullptr)));
-  m.add_object("call_cuda", py::reinterpret_steal<py::object>(PyCFunction_New(&kCallCuda, nullptr)));
+  m.add_object("call_cuda",
+               py::reinterpret_steal<py::object>(PyCFunction_New(&kCallCuda, nullptr)));
   m.attr("ABI_VERSION") = py::make_tuple(OPABI_MAJOR, OPABI_MINOR);
 }

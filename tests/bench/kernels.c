@@ -58,7 +58,8 @@ static const opabi_kernel invert_vector_kernel = {
 };
 
 static const uint8_t zero = 0;
-static const opabi_tensor default_bias = {(void *)&zero, OPABI_CPU, 0, 0, OPABI_UINT8, NULL, NULL, 0};
+static const opabi_tensor default_bias = {(void *)&zero, OPABI_CPU, 0,    0,
+                                          OPABI_UINT8,   NULL,      NULL, 0};
 static const opabi_arg bias_args[] = {{"bias", NULL, OPABI_UINT8, 0, &default_bias, 0}};
 static int32_t add(const opabi_call *call) {
   for (int64_t s = 0; s < call->n_samples; s++) {
@@ -69,8 +70,7 @@ static int32_t add(const opabi_call *call) {
   }
   return OPABI_OK;
 }
-OPABI_KERNEL(add, "uint8[...] -> uint8[...]", .n_args = 1, .args = bias_args,
-             .traits = OPABI_PURE);
+OPABI_KERNEL(add, "uint8[...] -> uint8[...]", .n_args = 1, .args = bias_args, .traits = OPABI_PURE);
 
 /* 50 ms a sample without using a core, so that threads show on machines with few. */
 static int32_t wait(const opabi_call *call) {

@@ -18,7 +18,8 @@ class Base : public dali::StatelessOperator<dali::CPUBackend> {
   using StatelessOperator::StatelessOperator;
 
  protected:
-  bool SetupImpl(std::vector<dali::OutputDesc> &outputs, const dali::Workspace &workspace) override {
+  bool SetupImpl(std::vector<dali::OutputDesc> &outputs,
+                 const dali::Workspace &workspace) override {
     const auto &input = workspace.Input<dali::CPUBackend>(0);
     outputs.resize(1);
     outputs[0].type = input.type();
@@ -51,7 +52,11 @@ class Tasks : public Base {
     auto &pool = workspace.GetThreadPool();
     for (int s = 0; s < input.num_samples(); s++) {
       const int64_t n = shape.tensor_size(s);
-      pool.AddWork([&, s, n](int) { Invert(input.tensor<uint8_t>(s), output.mutable_tensor<uint8_t>(s), n); }, n);
+      pool.AddWork(
+          [&, s, n](int) {
+            Invert(input.tensor<uint8_t>(s), output.mutable_tensor<uint8_t>(s), n);
+          },
+          n);
     }
     pool.RunAll();
     output.SetLayout(input.GetLayout());

@@ -7,7 +7,8 @@
 
 namespace py = pybind11;
 
-extern "C" __attribute__((visibility("default"))) void bench_invert(const uint8_t *in, uint8_t *out, int64_t n) {
+extern "C" __attribute__((visibility("default"))) void bench_invert(const uint8_t *in, uint8_t *out,
+                                                                    int64_t n) {
   for (int64_t i = 0; i < n; i++) out[i] = static_cast<uint8_t>(255 - in[i]);
 }
 

@@ -18,8 +18,8 @@ int32_t (*g_misdeed)(const Spot &);
 
 int32_t CopyAndMisbehave(const opabi_call *call) {
   for (int64_t s = 0; s < call->n_samples; s++) {
-    Spot spot{static_cast<int32_t *>(call->inputs[s].data), static_cast<int32_t *>(call->outputs[s].data),
-              opabi_numel(&call->inputs[s]), call};
+    Spot spot{static_cast<int32_t *>(call->inputs[s].data),
+              static_cast<int32_t *>(call->outputs[s].data), opabi_numel(&call->inputs[s]), call};
     for (int64_t i = 0; i < spot.n; i++) spot.out[i] = spot.in[i];
     if (call->first_sample + s == 1) g_misdeed(spot);
   }
@@ -94,7 +94,8 @@ int32_t WriteHalf(const opabi_call *call) {
   for (int64_t s = 0; s < call->n_samples; s++) {
     const int64_t n = opabi_numel(&call->inputs[s]);
     for (int64_t i = 0; i < n / 2; i++) {
-      static_cast<uint8_t *>(call->outputs[s].data)[i] = static_cast<const uint8_t *>(call->inputs[s].data)[i];
+      static_cast<uint8_t *>(call->outputs[s].data)[i] =
+          static_cast<const uint8_t *>(call->inputs[s].data)[i];
     }
   }
   return OPABI_OK;
@@ -123,7 +124,9 @@ TEST_CASE("test_checked_impure_kernel_runs_once_and_pure_twice") {
     calls = 0;
     opabi_kernel descriptor = GoodKernel();
     descriptor.signature = "int32[n] ->";
-    descriptor.run = [](const opabi_call *) -> int32_t { return calls++, static_cast<int32_t>(OPABI_OK); };
+    descriptor.run = [](const opabi_call *) -> int32_t {
+      return calls++, static_cast<int32_t>(OPABI_OK);
+    };
     descriptor.traits = traits;
     EngineOptions options;
     options.checked = true;
@@ -135,7 +138,8 @@ TEST_CASE("test_checked_impure_kernel_runs_once_and_pure_twice") {
 
 TEST_CASE("test_checked_pure_kernel_that_is_not_is_named") {  // OPABI-K-029
   static int32_t counter;
-  auto thrown = Misbehaving(OPABI_PURE, [](const Spot &spot) -> int32_t { return spot.out[3] = counter++; });
+  auto thrown =
+      Misbehaving(OPABI_PURE, [](const Spot &spot) -> int32_t { return spot.out[3] = counter++; });
   CHECK(thrown.rule == "OPABI-K-029");
 }
 

@@ -144,15 +144,15 @@ TEST_CASE("test_run_status_other_than_ok_throws_its_kind") {  // OPABI-H-007 OPA
     Kind kind;
     const char *rule;
   };
-  for (const Expected &expected : std::initializer_list<Expected>{
-           {0, Kind::kRuntime, "OPABI-K-001"},
-           {808464432, Kind::kRuntime, "OPABI-K-001"},
-           {-5, Kind::kRuntime, ""},
-           {OPABI_ERROR_VALUE, Kind::kValue, ""},
-           {OPABI_ERROR_TYPE, Kind::kType, ""},
-           {OPABI_ERROR_INDEX, Kind::kIndex, ""},
-           {OPABI_ERROR_OUT_OF_MEMORY, Kind::kMemory, ""},
-           {OPABI_ERROR_INTERNAL, Kind::kRuntime, ""}}) {
+  for (const Expected &expected :
+       std::initializer_list<Expected>{{0, Kind::kRuntime, "OPABI-K-001"},
+                                       {808464432, Kind::kRuntime, "OPABI-K-001"},
+                                       {-5, Kind::kRuntime, ""},
+                                       {OPABI_ERROR_VALUE, Kind::kValue, ""},
+                                       {OPABI_ERROR_TYPE, Kind::kType, ""},
+                                       {OPABI_ERROR_INDEX, Kind::kIndex, ""},
+                                       {OPABI_ERROR_OUT_OF_MEMORY, Kind::kMemory, ""},
+                                       {OPABI_ERROR_INTERNAL, Kind::kRuntime, ""}}) {
     g_status = expected.status;
     Engine engine = MakeEngine(KernelOf("int32[n] -> int32[n]", ReturnStatus));
     auto thrown = ThrownBy([&] { RunBatch(engine, OPABI_INT32, {MakeSample<int32_t>({1}, {1})}); });
@@ -190,15 +190,17 @@ TEST_CASE("test_run_exception_that_leaves_the_kernel_is_reported") {  // OPABI-K
 
 TEST_CASE("test_run_after_a_failure_is_right") {
   static bool fail;
-  Engine engine = MakeEngine(KernelOf("int32[n] -> int32[n]", [](const opabi_call *call) -> int32_t {
-    return fail ? OPABI_FAIL(call, 0, OPABI_ERROR_VALUE, "no") : AddOne(call);
-  }));
+  Engine engine =
+      MakeEngine(KernelOf("int32[n] -> int32[n]", [](const opabi_call *call) -> int32_t {
+        return fail ? OPABI_FAIL(call, 0, OPABI_ERROR_VALUE, "no") : AddOne(call);
+      }));
   for (bool now : {false, true, false, true, false}) {
     fail = now;
     if (now) {
       ThrownBy([&] { RunBatch(engine, OPABI_INT32, {MakeSample<int32_t>({1}, {4})}); });
     } else {
-      CHECK(Values<int32_t>(RunBatch(engine, OPABI_INT32, {MakeSample<int32_t>({1}, {4})})[0])[0] == 5);
+      CHECK(Values<int32_t>(RunBatch(engine, OPABI_INT32, {MakeSample<int32_t>({1}, {4})})[0])[0] ==
+            5);
     }
   }
 }
@@ -237,8 +239,8 @@ TEST_CASE("test_bounded_output_beyond_its_bound_is_refused") {  // OPABI-H-006
       EngineOptions options;
       options.checked = checked;
       Engine engine = MakeEngine(KernelOf("int32[n] -> int32[<=n]", KeepPositive), options);
-      auto thrown =
-          ThrownBy([&] { RunBatch(engine, OPABI_INT32, {MakeSample<int32_t>({4}, {1, 2, 3, 4})}); });
+      auto thrown = ThrownBy(
+          [&] { RunBatch(engine, OPABI_INT32, {MakeSample<int32_t>({4}, {1, 2, 3, 4})}); });
       CHECK(thrown.rule == "OPABI-K-028");
     }
   }
@@ -288,7 +290,9 @@ TEST_CASE("test_instance_whose_create_fails_is_not_destroyed") {  // OPABI-K-035
   descriptor.create = [](const opabi_create *create) -> int32_t {
     return OPABI_FAIL(create, OPABI_UNSET, OPABI_ERROR_OUT_OF_MEMORY, "too big");
   };
-  descriptor.destroy = [](void *user_data, void *) { static_cast<Counts *>(user_data)->destroyed++; };
+  descriptor.destroy = [](void *user_data, void *) {
+    static_cast<Counts *>(user_data)->destroyed++;
+  };
   auto thrown = ThrownBy([&] { MakeEngine(descriptor); });
   CHECK(thrown.kind == Kind::kMemory);
   CHECK_SAYS(thrown, "create failed: too big");
@@ -304,7 +308,8 @@ TEST_CASE("test_scratch_is_aligned_and_as_large_as_asked") {  // OPABI-H-015
       "int32[n] -> int32[n]",
       [](const opabi_call *call) -> int32_t {
         auto *scratch = static_cast<char *>(call->scratch[OPABI_SCRATCH_HOST]);
-        if (reinterpret_cast<uintptr_t>(scratch) % 256 || call->scratch_bytes[0] < 1000) return OPABI_ERROR_ABI;
+        if (reinterpret_cast<uintptr_t>(scratch) % 256 || call->scratch_bytes[0] < 1000)
+          return OPABI_ERROR_ABI;
         std::memset(scratch, 0x5A, 1000);
         return AddOne(call);
       },

@@ -29,7 +29,8 @@ int32_t Enter(const opabi_call *call) {
   for (int64_t s = 0; s < call->n_samples; s++) {
     const auto *x = static_cast<const int32_t *>(call->inputs[s].data);
     std::this_thread::sleep_for(std::chrono::microseconds(x[0] % 3 ? 50 : 1));
-    static_cast<int32_t *>(call->outputs[s].data)[0] += 1 + static_cast<int32_t>(call->first_sample + s);
+    static_cast<int32_t *>(call->outputs[s].data)[0] +=
+        1 + static_cast<int32_t>(call->first_sample + s);
   }
   g_seen->workers[call->worker]--;
   g_seen->at_once--;
@@ -136,7 +137,8 @@ TEST_CASE("test_specialize_from_many_threads_is_called_once_a_key") {  // OPABI-
     threads.emplace_back([&, t] {
       Engine engine(kernel, {});
       for (int i = 0; i < 20; i++) {
-        RunBatch(engine, (t + i) % 2 ? OPABI_INT32 : OPABI_FLOAT32, {MakeSample<int32_t>({1}, {1})});
+        RunBatch(engine, (t + i) % 2 ? OPABI_INT32 : OPABI_FLOAT32,
+                 {MakeSample<int32_t>({1}, {1})});
       }
     });
   }

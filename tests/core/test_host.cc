@@ -27,12 +27,12 @@ constexpr uint32_t kVersion = OPABI_VERSION(OPABI_MAJOR, OPABI_MINOR);
 struct Watch {
   std::mutex mutex;
   std::set<std::string> breaches;
-  std::vector<int> times;           // each sample of the batch was run so often
+  std::vector<int> times;            // each sample of the batch was run so often
   std::vector<int64_t> range_sizes;  // of run
-  std::string order;                // one letter a call
+  std::string order;                 // one letter a call
   int running = 0, most_running = 0;
   int64_t asked_scratch = 0;
-  int32_t status = OPABI_OK;        // what run returns for `failing`
+  int32_t status = OPABI_OK;  // what run returns for `failing`
   int64_t failing = -1;
   int slow_ms = 0;
 
@@ -85,7 +85,8 @@ void LookAtPorts(Watch *watch, const Struct *s) {
     watch->Note(s->inputs[i].ndim == s->inputs[i % s->n_in].ndim, "two ranks in a port");
   }
   for (int64_t i = 0; i < s->n_samples * s->n_args; i++) Look(watch, s->args[i]);
-  for (int32_t port = 0; port < s->n_in; port++) watch->Note(s->in_layouts[port] != nullptr, "layout NULL");
+  for (int32_t port = 0; port < s->n_in; port++)
+    watch->Note(s->in_layouts[port] != nullptr, "layout NULL");
 }
 
 struct Bytes {
@@ -100,15 +101,18 @@ void LookForOverlaps(Watch *watch, const opabi_call *call) {
     if (bytes) to->push_back({begin, begin + bytes});
   };
   const auto tensors = [&](std::vector<Bytes> *to, const opabi_tensor *table, int64_t n) {
-    for (int64_t i = 0; i < n; i++) add(to, table[i].data, opabi_numel(&table[i]) * DtypeSize(table[i].dtype));
+    for (int64_t i = 0; i < n; i++)
+      add(to, table[i].data, opabi_numel(&table[i]) * DtypeSize(table[i].dtype));
   };
   tensors(&writable, call->outputs, call->n_samples * call->n_out);
   add(&writable, call->scratch[OPABI_SCRATCH_HOST], call->scratch_bytes[OPABI_SCRATCH_HOST]);
   tensors(&readable, call->inputs, call->n_samples * call->n_in);
   tensors(&readable, call->args, call->n_samples * call->n_args);
   for (size_t i = 0; i < writable.size(); i++) {
-    for (size_t j = 0; j < i; j++) watch->Note(!writable[i].Overlaps(writable[j]), "outputs or scratch overlap");
-    for (const Bytes &other : readable) watch->Note(!writable[i].Overlaps(other), "an output overlaps an input");
+    for (size_t j = 0; j < i; j++)
+      watch->Note(!writable[i].Overlaps(writable[j]), "outputs or scratch overlap");
+    for (const Bytes &other : readable)
+      watch->Note(!writable[i].Overlaps(other), "an output overlaps an input");
   }
 }
 
@@ -117,23 +121,28 @@ int32_t WatchRun(const opabi_call *call) {
   watch->Called('r');
   LookAtPorts(watch, call);
   for (int64_t i = 0; i < call->n_samples * call->n_out; i++) Look(watch, call->outputs[i]);
-  for (int32_t port = 0; port < call->n_out; port++) watch->Note(call->out_layouts[port] != nullptr, "layout NULL");
+  for (int32_t port = 0; port < call->n_out; port++)
+    watch->Note(call->out_layouts[port] != nullptr, "layout NULL");
   watch->Note(call->reserved == 0, "reserved");
   watch->Note(call->device_type == OPABI_CPU && call->device_id == 0, "device");
-  watch->Note(!call->stream && !call->device_inputs && !call->device_outputs && !call->device_args, "device fields");
+  watch->Note(!call->stream && !call->device_inputs && !call->device_outputs && !call->device_args,
+              "device fields");
   const void *scratch = call->scratch[OPABI_SCRATCH_HOST];
-  watch->Note(call->scratch_bytes[OPABI_SCRATCH_HOST] >= watch->asked_scratch, "scratch is too small");
+  watch->Note(call->scratch_bytes[OPABI_SCRATCH_HOST] >= watch->asked_scratch,
+              "scratch is too small");
   watch->Note(!watch->asked_scratch || scratch, "scratch is NULL");
   watch->Note(watch->asked_scratch || !scratch, "scratch that nobody asked for");
   watch->Note(reinterpret_cast<uintptr_t>(scratch) % 256 == 0, "scratch alignment");
-  watch->Note(!call->scratch[OPABI_SCRATCH_DEVICE] && !call->scratch[OPABI_SCRATCH_PINNED], "scratch of other kinds");
+  watch->Note(!call->scratch[OPABI_SCRATCH_DEVICE] && !call->scratch[OPABI_SCRATCH_PINNED],
+              "scratch of other kinds");
   LookForOverlaps(watch, call);
   static std::mutex mutex;
   static std::set<std::pair<const void *, int32_t>> busy_workers;
   static std::set<const void *> busy_scratch;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    watch->Note(call->worker >= 0 && busy_workers.insert({watch, call->worker}).second, "worker is shared");
+    watch->Note(call->worker >= 0 && busy_workers.insert({watch, call->worker}).second,
+                "worker is shared");
     watch->Note(!scratch || busy_scratch.insert(scratch).second, "scratch is shared");
   }
   {
@@ -143,7 +152,8 @@ int32_t WatchRun(const opabi_call *call) {
     watch->times.resize(std::max<size_t>(watch->times.size(), call->batch_size));
     for (int64_t s = 0; s < call->n_samples; s++) watch->times[call->first_sample + s]++;
   }
-  if (scratch) std::memset(call->scratch[OPABI_SCRATCH_HOST], 0xA5, call->scratch_bytes[OPABI_SCRATCH_HOST]);
+  if (scratch)
+    std::memset(call->scratch[OPABI_SCRATCH_HOST], 0xA5, call->scratch_bytes[OPABI_SCRATCH_HOST]);
   for (int64_t s = 0; s < call->n_samples; s++) {
     if (watch->slow_ms) std::this_thread::sleep_for(std::chrono::milliseconds(watch->slow_ms));
     for (int32_t port = 0; port < call->n_out; port++) {
@@ -194,7 +204,8 @@ int32_t WatchSpecialize(const opabi_specialize *specialize) {
   Watch *watch = static_cast<Watch *>(specialize->user_data);
   watch->Called('z');
   LookAtHead(watch, specialize);
-  watch->Note(*specialize->out_run == WatchRun && *specialize->out_setup == WatchSetup, "specialize's prefill");
+  watch->Note(*specialize->out_run == WatchRun && *specialize->out_setup == WatchSetup,
+              "specialize's prefill");
   watch->Note(*specialize->out_user_data == watch, "specialize's prefill");
   return OPABI_OK;
 }
@@ -253,7 +264,8 @@ void CheckNoBreach(const Watch &watch) { CHECK(Text(watch.breaches) == ""); }
 
 // ---- Structs and tensors ---------------------------------------------------------------------------
 
-TEST_CASE("test_call_structs_are_as_the_header_says") {  // OPABI-H-002 OPABI-H-003 OPABI-H-009 OPABI-H-024 OPABI-H-025
+TEST_CASE(
+    "test_call_structs_are_as_the_header_says") {  // OPABI-H-002 OPABI-H-003 OPABI-H-009 OPABI-H-024 OPABI-H-025
   Watch watch;
   watch.asked_scratch = 1000;
   opabi_kernel descriptor = WatchingKernel(&watch, "T[h,w] -> T[h,w]");
@@ -276,18 +288,24 @@ int32_t SeesSentinels(const opabi_setup *setup) {
   // float32[h, <=h, ?], ?[w]@W, T[...?]
   watch->Note(setup->out_dtype[0] == OPABI_FLOAT32 && setup->out_ndim[0] == 3, "filled slots");
   watch->Note(setup->out_dtype[1] == OPABI_DTYPE_UNSET && setup->out_ndim[1] == 1, "open dtype");
-  watch->Note(setup->out_dtype[2] == OPABI_FLOAT32 && setup->out_ndim[2] == OPABI_UNSET, "open rank");
+  watch->Note(setup->out_dtype[2] == OPABI_FLOAT32 && setup->out_ndim[2] == OPABI_UNSET,
+              "open rank");
   watch->Note(setup->max_ndim == OPABI_MAX_NDIM, "max_ndim");
   for (int64_t s = 0; s < setup->n_samples; s++) {
     const opabi_tensor &in = setup->inputs[s];
-    const auto row = [&](int port) { return setup->out_shape + (s * setup->n_out + port) * setup->max_ndim; };
-    watch->Note(row(0)[0] == in.shape[0] && row(0)[1] == in.shape[0] && row(0)[2] == OPABI_UNSET, "extents");
+    const auto row = [&](int port) {
+      return setup->out_shape + (s * setup->n_out + port) * setup->max_ndim;
+    };
+    watch->Note(row(0)[0] == in.shape[0] && row(0)[1] == in.shape[0] && row(0)[2] == OPABI_UNSET,
+                "extents");
     watch->Note(row(1)[0] == in.shape[1], "extents");
-    for (int d = 0; d < OPABI_MAX_NDIM; d++) watch->Note(row(2)[d] == OPABI_UNSET, "extents of an open rank");
+    for (int d = 0; d < OPABI_MAX_NDIM; d++)
+      watch->Note(row(2)[d] == OPABI_UNSET, "extents of an open rank");
     row(0)[2] = 2;
   }
   watch->Note(std::strcmp(setup->out_layout, "") == 0, "layout of no input");
-  watch->Note(std::strcmp(setup->out_layout + OPABI_LAYOUT_SIZE, "W") == 0, "layout of the signature");
+  watch->Note(std::strcmp(setup->out_layout + OPABI_LAYOUT_SIZE, "W") == 0,
+              "layout of the signature");
   setup->out_dtype[1] = OPABI_UINT8;
   setup->out_ndim[2] = 0;
   return OPABI_OK;
@@ -300,7 +318,8 @@ int32_t SeesActualShapes(const opabi_call *call) {
     const int64_t *shape = call->outputs[s * call->n_out].shape;
     watch->Note(actual[0] == shape[0] && actual[2] == shape[2], "extents that are not bounded");
     watch->Note(actual[1] == OPABI_UNSET, "bounded extent");
-    watch->Note(actual[call->max_ndim] == call->outputs[s * call->n_out + 1].shape[0], "another port's extents");
+    watch->Note(actual[call->max_ndim] == call->outputs[s * call->n_out + 1].shape[0],
+                "another port's extents");
     actual[1] = 0;
   }
   return OPABI_OK;
@@ -308,7 +327,8 @@ int32_t SeesActualShapes(const opabi_call *call) {
 
 TEST_CASE("test_slots_are_prefilled_by_the_signature_or_with_sentinels") {  // OPABI-H-025
   Watch watch;
-  opabi_kernel descriptor = WatchingKernel(&watch, "float32[h,w] -> float32[h,<=h,?], ?[w]@W, float32[...?]");
+  opabi_kernel descriptor =
+      WatchingKernel(&watch, "float32[h,w] -> float32[h,<=h,?], ?[w]@W, float32[...?]");
   descriptor.setup = SeesSentinels;
   descriptor.run = SeesActualShapes;
   Engine engine(Kernel::Adopt(&descriptor, nullptr), {});
@@ -417,7 +437,10 @@ TEST_CASE("test_life_runs_in_its_order") {  // OPABI-H-023 OPABI-H-020
     Engine second(std::move(kernel), {});
     Batch(&second).Run(2, &pool);
   }
-  CHECK(watch.order == "czsrsr" "csr" "ddx");
+  CHECK(watch.order ==
+        "czsrsr"
+        "csr"
+        "ddx");
   CheckNoBreach(watch);
 }
 
@@ -481,7 +504,8 @@ int32_t CountsAbove(const opabi_setup *setup) {
   for (int64_t s = 0; s < setup->n_samples; s++) {
     const opabi_tensor &in = setup->inputs[s];
     int64_t count = 0;
-    for (int64_t i = 0; i < opabi_numel(&in); i++) count += static_cast<const float *>(in.data)[i] > 0.25f;
+    for (int64_t i = 0; i < opabi_numel(&in); i++)
+      count += static_cast<const float *>(in.data)[i] > 0.25f;
     setup->out_shape[s * setup->max_ndim] = count;
   }
   return OPABI_OK;

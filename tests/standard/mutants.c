@@ -166,5 +166,5 @@ OPABI_LIBRARY("mutants", "1.0.0", &faithful_kernel, &writes_input_kernel, &write
               &reads_before_kernel, &writes_table_kernel, &writes_half_kernel,
               &follows_empty_kernel, &wants_alignment_kernel, &wants_size_kernel,
               &keeps_pointer_kernel, &shows_range_kernel, &returns_zero_kernel,
-              &changes_rounding_kernel, &leaves_thread_kernel, &shares_state_kernel,
-              &impure_kernel, &reads_in_setup_kernel, &changes_slot_kernel, &past_scratch_kernel)
+              &changes_rounding_kernel, &leaves_thread_kernel, &shares_state_kernel, &impure_kernel,
+              &reads_in_setup_kernel, &changes_slot_kernel, &past_scratch_kernel)

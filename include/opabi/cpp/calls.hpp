@@ -9,9 +9,9 @@
 #include <string>
 #include <type_traits>
 
+#include <opabi/opabi.h>
 #include <opabi/cpp/numbers.hpp>
 #include <opabi/cpp/views.hpp>
-#include <opabi/opabi.h>
 
 // Libraries of one process may be built with different headers: what is static stays their own.
 #if defined(_WIN32)
@@ -58,7 +58,7 @@ inline int32_t report(char *err, int64_t err_cap, int64_t *err_where, int64_t sa
   }
 }
 
-}  // namespace detail
+}  // namespace detail OPABI_HIDDEN
 
 /// Calls body(); turns what it throws into a status, a message and a place. `call` is an opabi_call
 /// or any other struct with err, err_cap and err_where; `sample` is read after the failure.
@@ -102,7 +102,7 @@ auto typed(const char *what, int port, const opabi_tensor &tensor) {
   }
 }
 
-}  // namespace detail
+}  // namespace detail OPABI_HIDDEN
 
 /// input<const uint8_t, 3>(call, s, 0) is a view, input<const uint8_t>(call, s, 0) a flat. They
 /// throw opabi::error where dtype or rank differ, so use them within each_sample or guard.

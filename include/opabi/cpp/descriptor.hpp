@@ -161,6 +161,6 @@ struct descriptor {
                 "opabi: a kernel with OPABI_ANY_STRIDES reads its inputs as opabi::strided");
 };
 
-}  // namespace detail
+}  // namespace detail OPABI_HIDDEN
 
 }  // namespace opabi

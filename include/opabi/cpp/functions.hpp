@@ -227,6 +227,6 @@ struct variant_list {
   }
 };
 
-}  // namespace detail
+}  // namespace detail OPABI_HIDDEN
 
 }  // namespace opabi

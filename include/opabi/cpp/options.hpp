@@ -113,7 +113,7 @@ struct option_list {
   }
 };
 
-}  // namespace detail
+}  // namespace detail OPABI_HIDDEN
 
 /// A named argument without a default; dtype and rank are the parameter's. arg("gain").doc("...")
 /// gives it a text.
