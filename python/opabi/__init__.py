@@ -60,6 +60,7 @@ _LAZY = {
     "load": "opabi.adapters.c:load",
     "numba": "opabi.adapters.numba",
     "numba_cuda": "opabi.adapters.numba_cuda",
+    "proxy": "opabi.proxy",
     "python": "opabi.adapters.python",
 }
 
