@@ -1,4 +1,4 @@
-"""The exceptions of opabi. Each is also of the built-in kind that fits, so that either can be caught."""
+"""The exceptions of opabi; each is also of the built-in kind that fits, to be caught as either."""
 
 from __future__ import annotations
 

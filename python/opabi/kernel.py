@@ -26,8 +26,8 @@ MISSING: Any = _Missing()
 class Argument:
     """A named argument of a kernel.
 
-    ``dtype`` is a name such as ``"float32"``, or None for any; ``ndim`` a rank, or None for any; ``default``
-    a scalar, string or array, or MISSING: the argument is required.
+    ``dtype`` is a name such as ``"float32"``, or None for any; ``ndim`` a rank, or None for any;
+    ``default`` a scalar, string or array, or MISSING: the argument is required.
     """
 
     name: str
@@ -47,7 +47,9 @@ class TensorType:
 
 @dataclasses.dataclass(frozen=True)
 class Functions:
-    """Addresses that follow ``opabi_run_fn`` and ``opabi_setup_fn``, and what must live as long as they."""
+    """Addresses that follow ``opabi_run_fn`` and ``opabi_setup_fn``, and what must live as long
+    as they.
+    """
 
     run: int
     setup: int = 0
@@ -56,8 +58,8 @@ class Functions:
 
 
 Specialize = Callable[..., Functions]
-"""Called with the types of the inputs and of the arguments, and for kernels on the GPU with the device's number; may
-be slow; errors become the caller's."""
+"""Called with the types of the inputs and of the arguments, and for kernels on the GPU with the
+device's number; may be slow; errors become the caller's."""
 
 
 _DEVICES = {"cpu": 1, "cuda": 2}
@@ -79,8 +81,8 @@ _CHECKED = os.environ.get("OPABI_CHECKED", "") not in ("", "0")
 class Kernel:
     """A kernel, called with arrays or with the nodes of a DALI pipeline.
 
-    Kernels come from the adapters (``opabi.numba.kernel``, ``opabi.c.compile``, ``opabi.load``, ...); nobody
-    makes one by hand except through :meth:`make`.
+    Kernels come from the adapters (``opabi.numba.kernel``, ``opabi.c.compile``, ``opabi.load``,
+    ...); nobody makes one by hand except through :meth:`make`.
 
     With arrays the call runs at once and gives back NumPy arrays::
 
@@ -94,7 +96,9 @@ class Kernel:
     __slots__ = ("__dict__", "__weakref__", "_core")
 
     autograph_info__ = None
-    """Pipelines with enable_conditionals=True call what has this attribute as it is, instead of rewriting it."""
+    """Pipelines with enable_conditionals=True call what has this attribute as it is, instead of
+    rewriting it.
+    """
 
     def __init__(self, core: Any, *, library: str | None = None) -> None:
         self._core = core
@@ -117,8 +121,8 @@ class Kernel:
     def from_library(cls, path: str, name: str) -> Kernel:
         """The kernel ``name`` of the shared library at ``path``.
 
-        Raises OpabiRuntimeError if the library does not load, OpabiValueError if it breaks a rule or has no
-        such kernel.
+        Raises OpabiRuntimeError if the library does not load, OpabiValueError if it breaks a rule
+        or has no such kernel.
         """
         return cls(_core.Kernel.from_library(path, name), library=path)
 
@@ -145,9 +149,11 @@ class Kernel:
     ) -> Kernel:
         """A kernel from addresses that follow ``opabi.h``; what every adapter ends in.
 
-        ``specialize`` is a Python callable or an address. ``keep`` lives as long as the kernel does.
+        ``specialize`` is a Python callable or an address. ``keep`` lives as long as the kernel
+        does.
         ``traits`` are ``pure``, ``deterministic``, ``reentrant``, ``any_strides``, ``takes_gil``,
-        ``whole_batch``, ``setup_reads_data``, ``capture_safe``, ``syncs_stream`` and ``device_tables``: see the header.
+        ``whole_batch``, ``setup_reads_data``, ``capture_safe``, ``syncs_stream`` and
+        ``device_tables``: see the header.
 
         Raises OpabiValueError with the rule's id if the descriptor breaks a rule.
         """
@@ -156,7 +162,9 @@ class Kernel:
             known = ", ".join([*_TRAITS, *_CRITICAL])
             raise OpabiTypeError(f"kernel '{name}': unknown trait '{unknown[0]}'. Known: {known}.")
         if device not in _DEVICES:
-            raise OpabiValueError(f"kernel '{name}': expected device 'cpu' or 'cuda', found {device!r}.")
+            raise OpabiValueError(
+                f"kernel '{name}': expected device 'cpu' or 'cuda', found {device!r}."
+            )
         fields = {
             "name": name,
             "signature": signature,
@@ -188,18 +196,20 @@ class Kernel:
     ) -> Any:
         """Run the kernel on arrays, or add it to the pipeline that ``inputs`` are nodes of.
 
-        Each input is an array (NumPy, or anything with DLPack, the buffer protocol or the array interface) or
-        a number; a list is a batch of samples. Arguments go by name: a scalar, string or array for all
-        samples, or in a batch call a list with one for each.
+        Each input is an array (NumPy, or anything with DLPack, the buffer protocol or the array
+        interface) or a number; a list is a batch of samples. Arguments go by name: a scalar,
+        string or array for all samples, or in a batch call a list with one for each.
 
-        ``out``: the array to write to, a tuple of them for several outputs, lists of them for a batch.
-        ``checked``: run in checked mode (guard bytes, poison, inputs compared); default: the environment
-        variable OPABI_CHECKED. ``num_threads``: threads for the samples of a batch. A required int64
-        argument ``seed`` that is not given gets fresh numbers from Python's ``random``.
+        ``out``: the array to write to, a tuple of them for several outputs, lists of them for a
+        batch.
+        ``checked``: run in checked mode (guard bytes, poison, inputs compared); default: the
+        environment variable OPABI_CHECKED. ``num_threads``: threads for the samples of a batch. A
+        required int64 argument ``seed`` that is not given gets fresh numbers from Python's
+        ``random``.
 
-        Returns an array, a tuple of arrays for several outputs, None for none; lists of arrays for a batch;
-        DALI nodes for nodes. Raises OpabiTypeError, OpabiValueError, OpabiIndexError, OpabiMemoryError or
-        OpabiRuntimeError, as the kernel reports or the host finds.
+        Returns an array, a tuple of arrays for several outputs, None for none; lists of arrays for
+        a batch; DALI nodes for nodes. Raises OpabiTypeError, OpabiValueError, OpabiIndexError,
+        OpabiMemoryError or OpabiRuntimeError, as the kernel reports or the host finds.
         """
         if checked is None:
             checked = _CHECKED
@@ -240,7 +250,9 @@ class Kernel:
 
     @property
     def ports(self) -> dict[str, Any]:
-        """The parsed signature: lists ``inputs`` and ``outputs`` of dicts name, text, dtype, ndim, layout."""
+        """The parsed signature: lists ``inputs`` and ``outputs`` of dicts name, text, dtype,
+        ndim, layout.
+        """
         return self._core.ports  # type: ignore[no-any-return]
 
     @property
@@ -298,4 +310,3 @@ def _in_pipeline(node: type, inputs: tuple[Any, ...], arguments: dict[str, Any])
         return False
     pipeline = sys.modules.get("nvidia.dali.pipeline")
     return pipeline is not None and pipeline.Pipeline.current() is not None
-

@@ -156,7 +156,7 @@ def test_load_of_something_that_is_no_path_is_refused() -> None:
         (("-DTWICE",), "OPABI-D-.*copy"),
         (("-DUNDEFINED_SYMBOL",), "nobody_defines_this"),
         (("-DMAGIC=1",), "OPABI-D-002"),
-        (("-DSIZE=128",), "OPABI-D-003"),
+        (("-DSIZE=104",), "OPABI-D-003"),
         (("-DABI_MIN=OPABI_VERSION(2,0)",), r"OPABI-D-004.*2\.0.*1\.0"),
         (("-DABI_MIN=OPABI_VERSION(1,9)",), r"OPABI-D-004.*1\.9.*1\.0"),
         (("-DFIELDS=.critical=1<<30",), "OPABI-D-005"),

@@ -20,12 +20,11 @@ from typing import Any
 import cffi
 import numba
 import numpy as np
+import opabi
 import pybind11
 import tvm_ffi
 import tvm_ffi.cpp
 from measure import Case, Group, Target, at_most, interleave
-
-import opabi
 from opabi.dali.build import find_compiler
 
 HERE = Path(__file__).parent

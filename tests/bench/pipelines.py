@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import opabi
 from measure import Case, Group, Target, at_least, at_most, interleave, slope
 from nvidia.dali import backend, fn, pipeline_def, plugin_manager, types
 from nvidia.dali.plugin.numba.fn.experimental import numba_function
-
-import opabi
 from opabi.dali import build
 
 HERE = Path(__file__).parent

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import opabi
 from measure import Case, Group, Target, at_least, interleave, seconds
 from nvidia.dali import fn, pipeline_def
-
-import opabi
 
 SAMPLES, SLEEP = 16, 0.05
 THREADS = (1, 2, 4, 8)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernels of the cases in Numba; tests/c/kernels.c has the same in C."""
 
-# ruff: noqa: ANN001, ANN202
 from __future__ import annotations
 
 import opabi

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-
 import opabi
+import pytest
 
 dali = pytest.importorskip("nvidia.dali")
 pytest.importorskip("numba")
@@ -42,7 +41,11 @@ def test_h1_joined_vectors_have_both_lengths(run: Any, kernels: Any) -> None:
 
 
 def test_h2_type_change_gives_floats_of_the_same_shape(run: Any, kernels: Any) -> None:
-    batch = [np.array([0, 51, 255], np.uint8), np.zeros(0, np.uint8), np.full(1 << 20, 255, np.uint8)]
+    batch = [
+        np.array([0, 51, 255], np.uint8),
+        np.zeros(0, np.uint8),
+        np.full(1 << 20, 255, np.uint8),
+    ]
     small, empty, large = run(kernels.to_float, batch)
     np.testing.assert_allclose(small, [0, 0.2, 1], atol=1e-6)
     assert empty.shape == (0,)
@@ -51,11 +54,12 @@ def test_h2_type_change_gives_floats_of_the_same_shape(run: Any, kernels: Any) -
 
 
 def test_h2_type_change_ten_processes_end_well() -> None:
+    source = str(Path(__file__).parents[1] / "c" / "kernels.c")
     code = (
-        "import numpy as np, opabi; k = opabi.c.compile({source!r}).to_float\n"
-        "out = k([np.array([0, 51, 255], np.uint8), np.zeros(0, np.uint8), np.full(1 << 20, 255, np.uint8)])\n"
+        f"import numpy as np, opabi; k = opabi.c.compile({source!r}).to_float\n"
+        "out = k([np.uint8([0, 51, 255]), np.uint8([]), np.full(1 << 20, 255, np.uint8)])\n"
         "assert (out[2] == 1).all() and out[1].shape == (0,)"
-    ).format(source=str(Path(__file__).parents[1] / "c" / "kernels.c"))
+    )
     for _ in range(10):
         assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
@@ -140,7 +144,9 @@ def test_h6_filter_gives_as_many_as_there_are(run: Any, c_kernels: Any) -> None:
     batch = [i32(5, 1, 7), i32(1, 2), i32()]
     assert equal(run(c_kernels.keep_greater, batch, limit=4), [[5, 7], [], []], np.int32)
     for n in (3, 1, 3):
-        assert equal(run(c_kernels.keep_greater, batch[:n], limit=4), [[5, 7], [], []][:n], np.int32)
+        assert equal(
+            run(c_kernels.keep_greater, batch[:n], limit=4), [[5, 7], [], []][:n], np.int32
+        )
 
 
 def test_h6_filter_in_a_branch_without_samples_is_not_called(c_kernels: Any) -> None:
@@ -187,7 +193,9 @@ def test_h7_sink_gets_each_sample_once(c_kernels: Any) -> None:
     c_kernels.sink([i32(k) for k in range(5)])
     assert int(c_kernels.sunk()) == before + 5
 
-    @pipeline_def(batch_size=5, num_threads=2, device_id=None, prefetch_queue_depth=1, exec_dynamic=False)
+    @pipeline_def(
+        batch_size=5, num_threads=2, device_id=None, prefetch_queue_depth=1, exec_dynamic=False
+    )
     def pipe() -> Any:
         data = fn.external_source(source=lambda: [i32(k) for k in range(5)])
         c_kernels.sink(data)

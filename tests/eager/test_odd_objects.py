@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that are no plain arrays: taken for what they are, or refused with the place they came to."""
+"""Objects that are no plain arrays: taken for what they are, or refused with the place they came
+to.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,8 @@ import time
 from typing import Any
 
 import numpy as np
-import pytest
-
 import opabi
+import pytest
 
 
 class Raises:
@@ -45,7 +46,9 @@ class Elsewhere(Raises):
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
-def test_input_that_is_no_array_is_refused_with_its_place(c_kernels: Any, value: Any, text: str) -> None:
+def test_input_that_is_no_array_is_refused_with_its_place(
+    c_kernels: Any, value: Any, text: str
+) -> None:
     with pytest.raises(opabi.OpabiTypeError) as raised:
         c_kernels.identity(value)
     assert text in str(raised.value)
@@ -72,7 +75,9 @@ def test_input_of_any_memory_layout_is_read_right(c_kernels: Any, array: np.ndar
     assert out.dtype == array.dtype
 
 
-@pytest.mark.parametrize("value", [b"ab", bytearray(b"ab"), memoryview(b"ab")], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "value", [b"ab", bytearray(b"ab"), memoryview(b"ab")], ids=lambda v: type(v).__name__
+)
 def test_input_with_a_buffer_is_taken(c_kernels: Any, value: Any) -> None:
     assert c_kernels.identity(value).tobytes() == b"ab"
 

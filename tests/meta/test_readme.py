@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The snippets of README.md and docs/ run as they stand: a page's C blocks are files, its Python blocks a script."""
+"""The snippets of README.md and docs/ run as they stand: a page's C blocks are files, its Python
+blocks a script.
+"""
 
 from __future__ import annotations
 

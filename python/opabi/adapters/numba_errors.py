@@ -49,7 +49,7 @@ class Explainer:
         self._rule = numba.njit(definition.rule.function) if definition.rule else None
         self._rule_arguments, self._scalars = definition.rule_arguments, definition.scalars
         self._callbacks = [_CALLBACK(self._explain_run), _CALLBACK(self._explain_setup)]
-        addresses = [ctypes.cast(callback, ctypes.c_void_p).value for callback in self._callbacks]
+        addresses = [ctypes.cast(call, ctypes.c_void_p).value or 0 for call in self._callbacks]
         self._table = (ctypes.c_int64 * 2)(*addresses)
 
     @property
@@ -134,7 +134,8 @@ def _view(at: int, dtype: np.dtype, count: int) -> np.ndarray:
     size = dtype.itemsize * count
     if size == 0:
         return np.empty(count, dtype)
-    return np.frombuffer((ctypes.c_char * size).from_address(at), dtype)
+    memory = memoryview((ctypes.c_char * size).from_address(at))
+    return np.frombuffer(memory, dtype)
 
 
 def _rows(struct: Any, table: str, ports: str, sample: int) -> np.ndarray:

@@ -52,7 +52,8 @@ class Specializer:
         definition = self._definition
         outputs = self._with_dtypes(in_types, definition.ports.bind(in_types))
         types = Types(in_types, arg_types, outputs)
-        if any(t.dtype == "float16" for t in (*in_types, *arg_types, *outputs)):
+        dtypes = {*(t.dtype for t in (*in_types, *arg_types)), *(t.dtype for t in outputs)}
+        if "float16" in dtypes:
             raise OpabiTypeError(
                 f"kernel '{definition.kernel.name}': Numba has no float16 arrays on the CPU. Write "
                 "this kernel in C, see opabi.c.compile, or cast to float32 before it."

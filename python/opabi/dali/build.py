@@ -24,7 +24,9 @@ OLDEST = (2, 2)
 COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-D_GLIBCXX_USE_CXX11_ABI=1")
 LINK_FLAGS = ("-shared", "-Wl,-z,now", "-Wl,-z,defs")
-HOT = frozenset({"arguments", "batch", "engine", "engine_cuda", "engine_run", "lane", "schedule", "signature"})
+HOT = frozenset(
+    {"arguments", "batch", "engine", "engine_cuda", "engine_run", "lane", "schedule", "signature"}
+)
 """The files of the core that work for every batch. The rest is compiled with -O1: less to wait."""
 
 
@@ -147,7 +149,10 @@ def _sources(root: Path) -> list[Path]:
     src = root / "src"
     folders = (src / "core", src / "cuda", src / "dali", root / "include" / "opabi")
     return sorted(
-        path for folder in folders for path in folder.rglob("*") if path.suffix in (".cc", ".h", ".cuh")
+        path
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.suffix in (".cc", ".h", ".cuh")
     )
 
 

@@ -65,7 +65,8 @@ def _inputs(kernel: Kernel, inputs: Sequence[Any]) -> tuple[list[DataNode], list
             f'Its signature is "{kernel.signature}".'
         )
     nodes, lines = [], []
-    # A kernel on the GPU takes batches on the CPU beside one that is there, and copies them over itself.
+    # A kernel on the GPU takes batches on the CPU beside one that is there, and copies them over
+    # itself.
     mixed = kernel.device == "cuda" and any(
         isinstance(value, DataNode) and value.device == "gpu" for value in inputs
     )
