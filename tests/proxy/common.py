@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 import opabi.proxy
+import pytest
 from nvidia.dali import fn, pipeline_def
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 

@@ -106,7 +106,7 @@ def pipeline(
 
     _one_of("framework", framework, FRAMEWORKS)
     _one_of("ragged", ragged, RAGGED)
-    name = name or getattr(pipe, "__name__", "pipeline")
+    name = name or str(getattr(pipe, "__name__", "pipeline"))
     backend = DaliBackend(name, pipe, options, framework, ragged)
     return _proxy(name, backend)
 
