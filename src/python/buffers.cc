@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/buffers.h"
 
+#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
 #include <cstring>
@@ -13,9 +14,18 @@ namespace py = pybind11;
 namespace opabi {
 namespace {
 
+enum Code : uint32_t { kSigned = 0, kUnsigned = 1, kFloat = 2, kBool = 6 };  // DLPack's
+
 std::string TypeName(py::handle object) { return Py_TYPE(object.ptr())->tp_name; }
 
-/// The element type of a PEP 3118 format, or OPABI_DTYPE_ANY if it is none of ours.
+/// DLPack's code and a size as an element type, or OPABI_DTYPE_ANY if it is none of ours.
+uint32_t DtypeOf(uint32_t code, Py_ssize_t itemsize) {
+  const uint32_t one_lane = 1u << 16,
+                 dtype = code | static_cast<uint32_t>(itemsize) * 8 << 8 | one_lane;
+  return IsDtype(dtype) ? dtype : static_cast<uint32_t>(OPABI_DTYPE_ANY);
+}
+
+/// The same for a PEP 3118 format.
 uint32_t DtypeFromFormat(const char *format, Py_ssize_t itemsize) {
   if (!format) return OPABI_UINT8;
   if (*format == '@' || *format == '=' || *format == '<') format++;
@@ -24,28 +34,37 @@ uint32_t DtypeFromFormat(const char *format, Py_ssize_t itemsize) {
     format++;
   }
   if (format[0] == 0 || format[1] != 0) return OPABI_DTYPE_ANY;
-  const uint32_t bits = static_cast<uint32_t>(itemsize) * 8, one_lane = 1u << 16;
-  uint32_t dtype = OPABI_DTYPE_ANY;
   switch (*format) {
-    case '?': dtype = OPABI_BOOL; break;
+    case '?': return DtypeOf(kBool, itemsize);
     case 'b':
     case 'h':
     case 'i':
     case 'l':
     case 'q':
-    case 'n': dtype = 0 | bits << 8 | one_lane; break;
+    case 'n': return DtypeOf(kSigned, itemsize);
     case 'B':
     case 'H':
     case 'I':
     case 'L':
     case 'Q':
-    case 'N': dtype = 1 | bits << 8 | one_lane; break;
+    case 'N': return DtypeOf(kUnsigned, itemsize);
     case 'e':
     case 'f':
-    case 'd': dtype = 2 | bits << 8 | one_lane; break;
-    default: break;
+    case 'd': return DtypeOf(kFloat, itemsize);
+    default: return OPABI_DTYPE_ANY;
   }
-  return IsDtype(dtype) ? dtype : static_cast<uint32_t>(OPABI_DTYPE_ANY);
+}
+
+/// The same for a NumPy dtype.
+uint32_t DtypeFromNumpy(const py::dtype &dtype) {
+  if (dtype.byteorder() != '=' && dtype.byteorder() != '|') return OPABI_DTYPE_ANY;
+  switch (dtype.kind()) {
+    case 'b': return DtypeOf(kBool, dtype.itemsize());
+    case 'i': return DtypeOf(kSigned, dtype.itemsize());
+    case 'u': return DtypeOf(kUnsigned, dtype.itemsize());
+    case 'f': return DtypeOf(kFloat, dtype.itemsize());
+    default: return OPABI_DTYPE_ANY;
+  }
 }
 
 const char *NumpyName(uint32_t dtype) {
@@ -165,16 +184,18 @@ bool Buffer::Overlaps(const char *begin, const char *end) const {
   return low < end && begin < high;
 }
 
-bool Buffer::Acquire(PyObject *object, int flags) {
-  if (!PyObject_CheckBuffer(object)) return false;
-  if (PyObject_GetBuffer(object, &view_, flags) == 0) return held_ = true;
-  PyErr_Clear();
-  return false;
-}
-
-void Buffer::Parse(const ValuePlace &place) {
+/// Takes the memory of an object that has the buffer interface; false if it has none, or, where one is
+/// asked for, no writable one.
+bool Buffer::Acquire(py::handle object, const ValuePlace &place, bool writable) {
+  if (AcquireArray(object, writable)) return true;
+  if (!PyObject_CheckBuffer(object.ptr())) return false;
+  const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+  if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  held_ = true;
   info_.dtype = DtypeFromFormat(view_.format, view_.itemsize);
-  info_.ndim = view_.ndim;
   if (info_.dtype == OPABI_DTYPE_ANY) {
     throw Error(
         Kind::kType, "OPABI-H-002",
@@ -188,12 +209,35 @@ void Buffer::Parse(const ValuePlace &place) {
         place.str() + ": expected a rank of 0 to 15, found " + std::to_string(view_.ndim) + ".");
   }
   data_ = view_.buf;
+  SetExtents(view_.ndim, view_.shape, view_.strides, view_.itemsize);
+  return true;
+}
+
+/// The same for a NumPy array, past its buffer interface, which takes as long as the rest of a small call.
+bool Buffer::AcquireArray(py::handle object, bool writable) {
+  if (!py::isinstance<py::array>(object)) return false;
+  auto array = py::reinterpret_borrow<py::array>(object);
+  const py::dtype dtype = array.dtype();
+  const uint32_t found = DtypeFromNumpy(dtype);
+  // What is left over fails, or warns, in the buffer interface.
+  if (found == OPABI_DTYPE_ANY || array.ndim() > OPABI_MAX_NDIM || array.flags() < 0) return false;
+  if (writable && !array.writeable()) return false;
+  info_.dtype = found;
+  data_ = const_cast<void *>(array.data());
+  SetExtents(static_cast<int>(array.ndim()), array.shape(), array.strides(), dtype.itemsize());
+  keep_ = std::move(array);
+  return true;
+}
+
+void Buffer::SetExtents(int ndim, const Py_ssize_t *shape, const Py_ssize_t *byte_strides,
+                        Py_ssize_t itemsize) {
+  info_.ndim = ndim;
   contiguous_ = true;
   int64_t stride = 1;
-  for (int d = view_.ndim - 1; d >= 0; d--) {
-    shape_[d] = view_.shape[d];
-    strides_[d] = view_.strides[d] / view_.itemsize;
-    if (view_.strides[d] % view_.itemsize != 0) strides_[d] = INT64_MIN;
+  for (int d = ndim - 1; d >= 0; d--) {
+    shape_[d] = shape[d];
+    strides_[d] = byte_strides[d] / itemsize;
+    if (byte_strides[d] % itemsize != 0) strides_[d] = INT64_MIN;
     if (shape_[d] != 1 && strides_[d] != stride) contiguous_ = false;
     stride *= shape_[d];
   }
@@ -245,22 +289,18 @@ void Buffer::Read(py::handle object, const ValuePlace &place, bool any_strides) 
   Reset();
   info_ = PortInfo();
   weak_ = false;
-  const int flags = PyBUF_STRIDES | PyBUF_FORMAT;
-  if (!Acquire(object.ptr(), flags)) {
+  if (!Acquire(object, place, false)) {
     if (ReadNumber(object, place)) return;
     // NumPy refuses buffers of some types (datetime, structures with objects): they end here too.
     keep_ = Reading(object, place, [&] { return AsArray(object, place); });
-    if (!Acquire(keep_.ptr(), flags)) ThrowKind(place, object);
+    if (!Acquire(keep_, place, false)) ThrowKind(place, object);
   }
-  Parse(place);
   if (IsAligned() && (contiguous_ || any_strides)) return;
   py::object copy = NumpyFunction("array")(
       keep_ ? keep_ : py::reinterpret_borrow<py::object>(object), py::arg("order") = "C");
-  PyBuffer_Release(&view_);
-  held_ = false;
+  Reset();
   keep_ = copy;
-  if (!Acquire(keep_.ptr(), flags)) ThrowKind(place, object);
-  Parse(place);
+  if (!Acquire(keep_, place, false)) ThrowKind(place, object);
 }
 
 void Buffer::ReadValue(py::handle object, const ValuePlace &place) {
@@ -347,15 +387,14 @@ void Buffer::WriteDevice(py::handle object, const ValuePlace &place, const PortI
 void Buffer::Write(py::handle object, const ValuePlace &place, const PortInfo &info,
                    const int64_t *shape) {
   Reset();
-  if (!Acquire(object.ptr(), PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)) {
+  if (!Acquire(object, place, true)) {
     if (py::hasattr(object, "__dlpack__")) keep_ = AsArray(object, place);
-    if (!keep_ || !Acquire(keep_.ptr(), PyBUF_STRIDES | PyBUF_FORMAT | PyBUF_WRITABLE)) {
+    if (!keep_ || !Acquire(keep_, place, true)) {
       throw Error(Kind::kType, "",
                   place.str() + ": expected a writable array for out=, found " + TypeName(object) +
                       (PyObject_CheckBuffer(object.ptr()) ? " that is read-only." : "."));
     }
   }
-  Parse(place);
   CheckOutput(place, info, shape);
 }
 

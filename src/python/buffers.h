@@ -68,12 +68,13 @@ class __attribute__((visibility("hidden"))) Buffer {
 
  private:
   bool ReadNumber(pybind11::handle object, const ValuePlace &place);
-  bool Acquire(PyObject *object, int flags);
-  void Parse(const ValuePlace &place);
+  bool Acquire(pybind11::handle object, const ValuePlace &place, bool writable);
+  bool AcquireArray(pybind11::handle object, bool writable);
+  void SetExtents(int ndim, const Py_ssize_t *shape, const Py_ssize_t *byte_strides, Py_ssize_t itemsize);
   void CheckOutput(const ValuePlace &place, const PortInfo &info, const int64_t *shape) const;
   bool IsAligned() const;
 
-  pybind11::object keep_;  // what was made from the caller's object
+  pybind11::object keep_;  // the array, or what was made from the caller's object
   Py_buffer view_{};
   bool held_ = false, weak_ = false, contiguous_ = true;
   PortInfo info_;

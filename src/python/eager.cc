@@ -16,12 +16,19 @@ namespace {
 class EagerCall {
  public:
   EagerCall(EagerEngine &eager, py::tuple inputs, const EagerStream &stream)
-      : eager_(eager), engine_(eager.engine), inputs_(std::move(inputs)), stream_(stream) {}
+      : eager_(eager),
+        engine_(eager.engine),
+        inputs_(std::move(inputs)),
+        stream_(stream),
+        results_(engine_.n_out()) {}
   ~EagerCall() { eager_.ResetBuffers(); }
 
   py::object Run(py::handle arguments, py::handle out) {
     CountSamples();
-    if (n_samples_ == 0) return Result([](int) { return py::list(); });
+    if (n_samples_ == 0) {
+      for (int port = 0; port < engine_.n_out(); port++) results_[port] = py::list();
+      return Result();
+    }
     engine_.Begin(n_samples_);
     for (int port = 0; port < engine_.n_in(); port++) ReadInput(port);
     if (arguments && !arguments.is_none())
@@ -36,7 +43,7 @@ class EagerCall {
       engine_.Run(Context());
     }
     CopyBounded();
-    return Result([this](int port) -> py::object { return std::move(results_[port]); });
+    return Result();
   }
 
  private:
@@ -250,14 +257,10 @@ class EagerCall {
     }
   }
 
-  template <typename F>
-  py::object Result(const F &f) {
-    const int n = engine_.n_out();
-    if (n == 0) return py::none();
-    if (n == 1) return f(0);
-    py::tuple tuple(n);
-    for (int port = 0; port < n; port++) tuple[port] = f(port);
-    return tuple;
+  py::object Result() const {
+    if (results_.empty()) return py::none();
+    if (results_.size() == 1) return results_[0];
+    return results_;
   }
 
   EagerEngine &eager_;
@@ -266,7 +269,7 @@ class EagerCall {
   const EagerStream &stream_;
   bool batch_ = false;
   int64_t n_samples_ = 1;
-  py::object results_[OPABI_MAX_PORTS];
+  py::tuple results_;
 };
 
 }  // namespace
