@@ -93,7 +93,7 @@ class Kernel:
     With DALI nodes it adds an operator to the pipeline and gives back its outputs.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_core")
+    __slots__ = ("__dict__", "__weakref__", "_core", "_direct")
 
     autograph_info__ = None
     """Pipelines with enable_conditionals=True call what has this attribute as it is, instead of
@@ -114,6 +114,8 @@ class Kernel:
             for a in core.arguments
         )
         self._on_device = core.device == _DEVICES["cuda"]
+        indirect = _CHECKED or self._wants_seed or self._on_device
+        self._direct = None if indirect else _core.direct(core)
         self.__name__ = core.name
         self.__doc__ = core.doc or None
 
@@ -297,6 +299,9 @@ def _fresh_seed(inputs: tuple[Any, ...]) -> Any:
     if batch is None:
         return random.getrandbits(63)
     return [random.getrandbits(63) for _ in batch]
+
+
+_core.set_call_slot(Kernel)  # calls with NumPy arrays go straight to the core where _direct is set
 
 
 def _in_pipeline(node: type, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> bool:

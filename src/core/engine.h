@@ -74,6 +74,9 @@ class Engine {
     arguments_.Set(sample, arg, data, shape);
   }
 
+  /// Whether Setup may run code of the kernel's: its setup or specialize.
+  bool SetupCallsKernel() const { return functions_.setup || kernel_->descriptor().specialize; }
+
   /// `context` is for CUDA kernels whose setup reads data: they find it complete (OPABI-H-031).
   void Setup(const RunContext &context = {});
   int64_t n_samples() const { return n_samples_; }

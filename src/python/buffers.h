@@ -70,7 +70,8 @@ class __attribute__((visibility("hidden"))) Buffer {
   bool ReadNumber(pybind11::handle object, const ValuePlace &place);
   bool Acquire(pybind11::handle object, const ValuePlace &place, bool writable);
   bool AcquireArray(pybind11::handle object, bool writable);
-  void SetExtents(int ndim, const Py_ssize_t *shape, const Py_ssize_t *byte_strides, Py_ssize_t itemsize);
+  void SetExtents(int ndim, const Py_ssize_t *shape, const Py_ssize_t *byte_strides,
+                  Py_ssize_t itemsize);
   void CheckOutput(const ValuePlace &place, const PortInfo &info, const int64_t *shape) const;
   bool IsAligned() const;
 

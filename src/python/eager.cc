@@ -33,8 +33,10 @@ class EagerCall {
     for (int port = 0; port < engine_.n_in(); port++) ReadInput(port);
     if (arguments && !arguments.is_none())
       ReadArguments(py::reinterpret_borrow<py::dict>(arguments));
-    {
+    if (engine_.SetupCallsKernel()) {
       py::gil_scoped_release unlocked;
+      engine_.Setup(Context());
+    } else {  // in less time than it takes to give the lock back
       engine_.Setup(Context());
     }
     PrepareOutputs(out);
@@ -124,6 +126,7 @@ class EagerCall {
 
   void ReadArguments(const py::dict &arguments) {
     for (const auto &item : arguments) {
+      if (PyUnicode_CompareWithASCIIString(item.first.ptr(), "out") == 0) continue;
       const int arg = engine_.FindArgument(item.first.cast<std::string>());
       const bool list = batch_ && PyList_Check(item.second.ptr());
       if (list && PyList_GET_SIZE(item.second.ptr()) != n_samples_) {
@@ -170,8 +173,7 @@ class EagerCall {
         results_[port] = py::none();
         continue;
       }
-      const py::object target = given ? OutOf(out, port) : py::object();
-      py::list list;
+      const py::object target = given ? OutOf(out, port) : batch_ ? py::list() : py::object();
       for (int64_t s = 0; s < n_samples_; s++) {
         const py::object array =
             given ? Item(target, batch_, s, At(ValuePlace::kOutput, port, s)) : MakeArray(port, s);
@@ -185,10 +187,10 @@ class EagerCall {
         }
         if (given) CheckApart(buffer, port, s);
         engine_.SetOutput(s, port, buffer.data());
-        if (batch_ && !given) list.append(array);
+        if (batch_ && !given) target.cast<py::list>().append(array);
         if (!batch_) results_[port] = array;
       }
-      if (batch_) results_[port] = given ? target : list;
+      if (batch_) results_[port] = target;
     }
   }
 

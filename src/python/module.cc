@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/library.h"
 #include "python/buffers.h"
+#include "python/calls.h"
 #include "python/descriptor.h"
 #include "python/eager.h"
 #include "python/errors.h"
@@ -125,62 +126,6 @@ py::tuple NormalizeInput(const PyKernel &self, int port, py::handle value) {
   return Parts(buffer.tensor());
 }
 
-/// Runs `body(kernel)` and turns C++ exceptions into Python's.
-template <typename Body>
-PyObject *Guarded(PyObject *object, const Body &body) {
-  PyKernel *kernel = nullptr;
-  try {
-    kernel = py::cast<PyKernel *>(py::handle(object));
-    return body(*kernel).release().ptr();
-  } catch (py::error_already_set &error) {
-    error.restore();
-  } catch (const Error &error) {
-    SetPythonError(error, kernel->TakeError());
-  } catch (const std::bad_alloc &) {
-    PyErr_NoMemory();
-  } catch (const std::exception &error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-  }
-  return nullptr;
-}
-
-/// call(kernel, inputs, arguments, out, checked, num_threads): by the C API, since pybind11's own dispatch
-/// costs as much as the whole of a small call.
-PyObject *Call(PyObject *, PyObject *const *args, Py_ssize_t n) {
-  if (n != 6 || !PyTuple_Check(args[1])) {
-    PyErr_SetString(PyExc_TypeError, "call(kernel, inputs, arguments, out, checked, num_threads)");
-    return nullptr;
-  }
-  return Guarded(args[0], [&](PyKernel &kernel) {
-    const EagerOptions options{args[4] == Py_True, static_cast<int>(PyLong_AsLong(args[5]))};
-    return kernel.Call(py::reinterpret_borrow<py::tuple>(args[1]), args[2], args[3], options);
-  });
-}
-
-/// call_cuda(kernel, inputs, arguments, out, checked, device_id, stream, new_array, first): `first` is an array of
-/// the library whose stream it is.
-PyObject *CallCuda(PyObject *, PyObject *const *args, Py_ssize_t n) {
-  if (n != 9 || !PyTuple_Check(args[1])) {
-    PyErr_SetString(
-        PyExc_TypeError,
-        "call_cuda(kernel, inputs, arguments, out, checked, device_id, stream, new_array, first)");
-    return nullptr;
-  }
-  return Guarded(args[0], [&](PyKernel &kernel) {
-    const EagerOptions options{args[4] == Py_True, 1, static_cast<int32_t>(PyLong_AsLong(args[5]))};
-    const EagerStream stream{PyLong_AsVoidPtr(args[6]), py::reinterpret_borrow<py::object>(args[7]),
-                             Py_TYPE(args[8])};
-    return kernel.Call(py::reinterpret_borrow<py::tuple>(args[1]), args[2], args[3], options,
-                       stream);
-  });
-}
-
-PyMethodDef kCall = {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&Call)),
-                     METH_FASTCALL, nullptr};
-PyMethodDef kCallCuda = {"call_cuda",
-                         reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&CallCuda)),
-                         METH_FASTCALL, nullptr};
-
 }  // namespace
 }  // namespace opabi
 
@@ -219,6 +164,7 @@ PYBIND11_MODULE(_core, m) {
       .def("normalize_argument", &NormalizeArgument)
       .def("normalize_input", &NormalizeInput);
 
+  AddCalls(m);
   AddCudaProgram(m);
   m.def("library", &LibraryDict, py::arg("path"));
   m.def("parse_signature",
@@ -229,8 +175,5 @@ PYBIND11_MODULE(_core, m) {
       list.append(py::make_tuple(broken.rule, broken.message));
     return list;
   });
-  m.add_object("call", py::reinterpret_steal<py::object>(PyCFunction_New(&kCall, nullptr)));
-  m.add_object("call_cuda",
-               py::reinterpret_steal<py::object>(PyCFunction_New(&kCallCuda, nullptr)));
   m.attr("ABI_VERSION") = py::make_tuple(OPABI_MAJOR, OPABI_MINOR);
 }
