@@ -10,12 +10,11 @@ import sys
 from typing import Any
 
 import numpy as np
+import opabi
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-
-import opabi
 
 DTYPES = ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"]
 ARRAYS = hnp.arrays(
