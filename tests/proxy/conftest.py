@@ -16,13 +16,12 @@ import pytest
 
 HERE = Path(__file__).parent
 
-for package in ("torch", "optree", "nvidia.dali"):
-    pytest.importorskip(package)
-
 
 @pytest.fixture
 def child() -> Callable[..., None]:
     """``child("faults.py", "name", *args)``: runs that scenario, and fails if it fails or hangs."""
+    for package in ("torch", "optree", "nvidia.dali"):
+        pytest.importorskip(package)
 
     def run(file: str, name: str, *args: object, limit: float = 90) -> None:
         command = [sys.executable, str(HERE / file), name, *map(str, args)]
