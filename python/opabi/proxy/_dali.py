@@ -1,5 +1,4 @@
-"""DALI, and all of its private interfaces that the proxy uses: tests/proxy/test_private.py holds
-them to releases."""
+"""DALI, and all of its private interfaces that the proxy uses, in one place."""
 
 from __future__ import annotations
 
