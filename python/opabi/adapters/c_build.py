@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from opabi import _abi
+from opabi._cache import cache_dir
 from opabi.errors import OpabiRuntimeError, OpabiValueError
 
 SUFFIXES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".cu": "cuda"}
@@ -179,6 +180,4 @@ def _digest(*parts: object) -> str:
 
 
 def _cache_dir() -> Path:
-    import platformdirs
-
-    return platformdirs.user_cache_path("opabi") / "c"
+    return cache_dir() / "c"

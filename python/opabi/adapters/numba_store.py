@@ -31,6 +31,8 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 
+from opabi._cache import cache_dir
+
 _MAGIC = b"opabi numba 1\n"
 _ENTRY = "cfunc."  # how Numba begins the names of the functions that C can call
 # Numba's reference counting calls these at zero. Code without any allocation never gets there, but
@@ -109,9 +111,7 @@ def write(path: Path, objects: Mapping[str, bytes]) -> None:
 
 
 def folder() -> Path:
-    import platformdirs
-
-    return platformdirs.user_cache_path("opabi") / "numba"
+    return cache_dir() / "numba"
 
 
 def machine() -> tuple[str, str, str]:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from opabi._cache import cache_dir
 from opabi.errors import OpabiRuntimeError
 
 PLUGIN = "libopabi_dali.so"
@@ -25,7 +26,17 @@ COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-D_GLIBCXX_USE_CXX11_ABI=1")
 LINK_FLAGS = ("-shared", "-Wl,-z,now", "-Wl,-z,defs")
 HOT = frozenset(
-    {"arguments", "batch", "engine", "engine_cuda", "engine_run", "lane", "schedule", "signature"}
+    {
+        "arguments",
+        "batch",
+        "engine",
+        "engine_cuda",
+        "engine_run",
+        "lane",
+        "schedule",
+        "setup_call",
+        "signature",
+    }
 )
 """The files of the core that work for every batch. The rest is compiled with -O1: less to wait."""
 
@@ -101,7 +112,7 @@ def plan(dali: Dali) -> tuple[str, Path]:
         return "prebuilt", prebuilt
     root = native_root()
     key = _key(dali, find_compiler(), root, _sources(root))
-    target = _cache() / f"dali-{dali.version}-{key}" / PLUGIN
+    target = cache_dir() / f"dali-{dali.version}-{key}" / PLUGIN
     return "cached" if target.is_file() else "to be built", target
 
 
@@ -139,30 +150,24 @@ def find_compiler() -> Path:
     )
 
 
-def _cache() -> Path:
-    import platformdirs
-
-    return platformdirs.user_cache_path("opabi")
-
-
-def _sources(root: Path) -> list[Path]:
-    src = root / "src"
-    folders = (src / "core", src / "cuda", src / "dali", root / "include" / "opabi")
+def _sources(root: Path) -> list[str]:
+    """What the plugin is made of, relative to ``root``."""
+    folders = ("src/core", "src/cuda", "src/dali", "src/dali/stub", "include/opabi")
     return sorted(
-        path
+        f"{folder}/{name}"
         for folder in folders
-        for path in folder.rglob("*")
-        if path.suffix in (".cc", ".h", ".cuh")
+        for name in os.listdir(root / folder)
+        if name.endswith((".cc", ".h", ".cuh"))
     )
 
 
-def _key(dali: Dali, compiler: Path, root: Path, sources: Sequence[Path]) -> str:
+def _key(dali: Dali, compiler: Path, root: Path, sources: Sequence[str]) -> str:
     state = compiler.stat()
     tools = (str(compiler), state.st_size, state.st_mtime_ns, FLAGS, LINK_FLAGS)
     digest = hashlib.sha256(repr((dali.version, dali.git_sha, tools)).encode())
     for path in sources:
-        digest.update(f"\0{path.relative_to(root)}\0".encode())
-        digest.update(path.read_bytes())
+        digest.update(f"\0{path}\0".encode())
+        digest.update((root / path).read_bytes())
     return digest.hexdigest()[:16]
 
 
