@@ -10,7 +10,6 @@ import ctypes
 import importlib.util
 import subprocess
 import sysconfig
-import tempfile
 import time
 import timeit
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ import opabi
 import pybind11
 import tvm_ffi
 import tvm_ffi.cpp
-from measure import Case, Group, Target, at_most, interleave
+from measure import SCRATCH, Case, Group, Target, at_most, interleave
 from opabi.dali.build import find_compiler
 
 HERE = Path(__file__).parent
@@ -40,10 +39,7 @@ void invert(tvm::ffi::TensorView x, tvm::ffi::TensorView y) {
 
 
 def build_peers() -> Path:
-    target = (
-        Path(tempfile.mkdtemp(prefix="opabi-bench-"))
-        / f"bench_peers{sysconfig.get_config_var('EXT_SUFFIX')}"
-    )
+    target = SCRATCH / f"bench_peers{sysconfig.get_config_var('EXT_SUFFIX')}"
     includes = [f"-I{pybind11.get_include()}", f"-I{sysconfig.get_path('include')}"]
     flags = ["-std=c++17", "-O3", "-fPIC", "-shared", "-fvisibility=hidden"]
     subprocess.run(

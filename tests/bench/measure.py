@@ -6,8 +6,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+_scratch = tempfile.TemporaryDirectory(prefix="opabi-bench-")
+SCRATCH = Path(_scratch.name)
+"""For what is compiled here; gone when the process ends."""
 
 
 @dataclasses.dataclass(frozen=True)

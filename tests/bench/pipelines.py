@@ -7,15 +7,15 @@ The difference leaves out what the pipeline itself costs: its threads, its input
 from __future__ import annotations
 
 import dataclasses
+import functools
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import opabi
-from measure import Case, Group, Target, at_least, at_most, interleave, slope
+from measure import SCRATCH, Case, Group, Target, at_least, at_most, interleave, slope
 from nvidia.dali import backend, fn, pipeline_def, plugin_manager, types
 from nvidia.dali.plugin.numba.fn.experimental import numba_function
 from opabi.dali import build
@@ -43,25 +43,15 @@ SMALL = Work("1 byte a sample", (1,), 256, 9, 0.1)
 IMAGE = Work("512x512x3 uint8", (512, 512, 3), 32, 5, 0.5)
 
 
+@functools.cache
 def build_native() -> None:
     """Compiles and loads the C++ operators: as opabi's own plugin, with -O3 as the C kernels."""
     dali, root = build.find_dali(), build.native_root()
-    target = Path(tempfile.mkdtemp(prefix="opabi-bench-")) / "native.so"
+    target = SCRATCH / "native.so"
     command = [str(build.find_compiler()), *build.FLAGS, "-O3", "-w", *build.LINK_FLAGS]
-    command += [
-        "-isystem",
-        str(root / "src" / "dali" / "stub"),
-        "-isystem",
-        str(dali.root / "include"),
-    ]
-    command += [
-        str(HERE / "native.cc"),
-        f"-L{dali.root}",
-        "-ldali",
-        "-ldali_core",
-        "-o",
-        str(target),
-    ]
+    stub, headers = root / "src" / "dali" / "stub", dali.include
+    command += ["-isystem", str(stub), "-isystem", str(headers), str(HERE / "native.cc")]
+    command += [f"-L{dali.root}", "-ldali", "-ldali_core", "-o", str(target)]
     subprocess.run(command, check=True)
     plugin_manager.load_library(str(target))
 

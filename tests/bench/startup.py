@@ -6,11 +6,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from measure import Case, Group, Target, interleave
+from measure import SCRATCH, Case, Group, Target, interleave
 
 IMPORT = """
 start = time.perf_counter()
@@ -28,7 +27,8 @@ plugin()
 """
 BUILD = """
 import tempfile
-os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
+cache = tempfile.TemporaryDirectory()
+os.environ["XDG_CACHE_HOME"] = cache.name
 from opabi.dali import build
 start = time.perf_counter()
 build.plugin_path()
@@ -71,17 +71,18 @@ def milliseconds(script: Path, environment: Mapping[str, str]) -> float:
     return float(done.stdout.split()[-1])
 
 
-def cases(parts: Mapping[str, str], folder: Path) -> list[Case]:
+def cases(parts: Mapping[str, str]) -> list[Case]:
+    # As where Python may keep the bytecode of its modules.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(SCRATCH / "bytecode")
     made = []
-    for number, (name, body) in enumerate(parts.items()):
-        script = folder / f"part{number}.py"
+    for name, body in parts.items():
+        script = SCRATCH / f"{name}.py"
         script.write_text(
             f"import os, time\n{body}print(1e3 * (time.perf_counter() - start))\n", encoding="utf-8"
         )
-        environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "numba")}
-        milliseconds(script, environment)  # fills the caches
 
-        def run(script: Path = script, environment: Mapping[str, str] = environment) -> float:
+        def run(script: Path = script) -> float:
             return milliseconds(script, environment)
 
         made.append(Case(name, run))
@@ -89,11 +90,13 @@ def cases(parts: Mapping[str, str], folder: Path) -> list[Case]:
 
 
 def startup(repeats: int) -> Iterator[Group]:
-    with tempfile.TemporaryDirectory() as folder:
-        yield interleave("startup", "second process", "ms", cases(PARTS, Path(folder)), repeats)
-        yield interleave(
-            "startup", "first process", "ms", cases({"plugin, built": BUILD}, Path(folder)), 3
-        )
+    second = cases(PARTS)
+    for case in second:
+        case.run()  # fills the caches
+    yield interleave("startup", "second process", "ms", second, repeats)
+    yield interleave(
+        "startup", "first process", "ms", cases({"plugin, built": BUILD}), min(repeats, 3)
+    )
 
 
 def targets(group: Group) -> list[Target]:
