@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 import statistics
 import tempfile
@@ -77,11 +78,13 @@ def interleave(section: str, setting: str, unit: str, cases: Sequence[Case], rep
     The order turns from round to round, so that no case always follows the same one.
     """
     before = os.getloadavg()[0]
+    gc.disable()
     values: dict[str, list[float]] = {case.name: [] for case in cases}
     for turn in range(repeats):
         first = turn % len(cases)
         for case in [*cases[first:], *cases[:first]]:
             values[case.name].append(case.run())
+    gc.enable()
     return Group(section, setting, unit, values, (before, os.getloadavg()[0]))
 
 
@@ -96,12 +99,16 @@ def slope(
 ) -> float:
     """Seconds for one of the ``difference`` operators that ``long`` has more than ``short``.
 
-    Both run in turn for ``budget`` seconds, at least three times; an interruption does not count
-    in their medians.
+    Both run in turn for ``budget`` seconds, at least three times. Lower quartiles: what else runs
+    on the machine only adds, and adds more to the longer.
     """
     pairs: list[tuple[float, float]] = []
     end = time.perf_counter() + budget
     while len(pairs) < 3 or time.perf_counter() < end:
         pairs.append((seconds(short), seconds(long)))
     shorts, longs = zip(*pairs, strict=True)
-    return (statistics.median(longs) - statistics.median(shorts)) / difference
+    return (_lower_quartile(longs) - _lower_quartile(shorts)) / difference
+
+
+def _lower_quartile(values: Sequence[float]) -> float:
+    return statistics.quantiles(values, n=4, method="inclusive")[0]

@@ -54,7 +54,7 @@ def main(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write all values there.")
     ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="How often each peer is measured.")] = 7,
+    repeats: Annotated[int, typer.Option(min=1, help="How often each peer is measured.")] = 15,
 ) -> None:
     unknown = sorted(set(sections or ()) - set(SECTIONS))
     if unknown:
