@@ -4,6 +4,7 @@
 #include <new>
 
 #include "core/dtype.h"
+#include "core/ended_thread.h"
 #include "core/engine.h"
 #include "core/engine_worker.h"
 #include "core/error.h"
@@ -178,6 +179,8 @@ void Engine::CallRun(const opabi_call &call) {
     const int32_t status = functions_.run(&call);
     if (status == OPABI_OK) return;
     failure = MakeFailure(status, worker.error, begin, end);
+  } catch (const ThreadEnd &) {
+    AwaitProcessEnd();
   } catch (...) {
     failure = MakeFailure(OPABI_ERROR_INTERNAL, worker.error, begin, end);
     failure.rule = "OPABI-K-004";

@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/dtype.h"
+#include "core/ended_thread.h"
 #include "core/error.h"
 #include "core/report.h"
 
@@ -88,6 +89,8 @@ void Kernel::CallSpecialize(const TypeKey &key, int32_t device_type, Specializat
   specializing_ = std::this_thread::get_id();
   try {
     failure = MakeFailure(descriptor_.specialize(&call), error, 0, 0);
+  } catch (const ThreadEnd &) {
+    AwaitProcessEnd();
   } catch (...) {
     failure = MakeFailure(OPABI_ERROR_INTERNAL, error, 0, 0);
     failure.rule = "OPABI-K-004";

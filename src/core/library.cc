@@ -2,11 +2,13 @@
 #include "core/library.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 #include "core/check.h"
@@ -28,6 +30,24 @@ std::string Shown(const std::string &text) {
   throw Error(Kind::kRuntime, rule, "library '" + Shown(path) + "' does not load: " + fault);
 }
 
+/// How far into an ELF file the memory reaches that its program headers map, or 0. The dynamic linker
+/// touches all of it, and where the file ends before, that is a SIGBUS.
+int64_t SegmentsEnd(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  Elf64_Ehdr header{};
+  if (!file.read(reinterpret_cast<char *>(&header), sizeof header)) return 0;
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return 0;
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) return 0;
+  uint64_t end = 0;
+  file.seekg(static_cast<std::streamoff>(header.e_phoff));
+  for (int i = 0; i < header.e_phnum; i++) {
+    Elf64_Phdr segment;
+    if (!file.read(reinterpret_cast<char *>(&segment), sizeof segment)) break;
+    if (segment.p_type == PT_LOAD) end = std::max(end, segment.p_offset + segment.p_filesz);
+  }
+  return static_cast<int64_t>(std::min<uint64_t>(end, INT64_MAX));
+}
+
 /// What the dynamic linker says badly or not at all: it takes "" for the program itself, waits for
 /// a writer of a pipe, and calls a directory unreadable.
 std::string FileFault(const std::string &path) {
@@ -39,7 +59,10 @@ std::string FileFault(const std::string &path) {
     return errno == ENOENT ? "there is no such file." : std::string(std::strerror(errno)) + ".";
   }
   if (S_ISDIR(info.st_mode)) return "it is a directory. Name the file in it.";
-  return S_ISREG(info.st_mode) ? "" : "it is no regular file.";
+  if (!S_ISREG(info.st_mode)) return "it is no regular file.";
+  if (info.st_size >= SegmentsEnd(path)) return "";
+  return "it is cut off: " + std::to_string(info.st_size) + " bytes are left of at least " +
+         std::to_string(SegmentsEnd(path)) + ". Build or copy it again.";
 }
 
 /// What to do about the dynamic linker's error.
