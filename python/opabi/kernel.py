@@ -6,7 +6,7 @@ import dataclasses
 import os
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from opabi import _core
@@ -163,15 +163,31 @@ class Kernel:
         if unknown:
             known = ", ".join([*_TRAITS, *_CRITICAL])
             raise OpabiTypeError(f"kernel '{name}': unknown trait '{unknown[0]}'. Known: {known}.")
-        if device not in _DEVICES:
+        if not isinstance(device, str) or device not in _DEVICES:
             raise OpabiValueError(
                 f"kernel '{name}': expected device 'cpu' or 'cuda', found {device!r}."
             )
+        if isinstance(specialize, bool) or not (
+            specialize is None or callable(specialize) or hasattr(specialize, "__index__")
+        ):
+            raise OpabiTypeError(
+                f"kernel '{name}': expected specialize to be a function or an address, found "
+                f"{type(specialize).__name__}."
+            )
+        if isinstance(arguments, str) or not isinstance(arguments, Iterable):
+            arguments = (arguments,)
+        arguments = list(arguments)
+        for argument in arguments:
+            if not isinstance(argument, Argument):
+                raise OpabiTypeError(
+                    f"kernel '{name}': expected arguments to be a list of opabi.Argument, found "
+                    f"{type(argument).__name__}."
+                )
         fields = {
             "name": name,
             "signature": signature,
             "doc": doc or "",
-            "arguments": list(arguments),
+            "arguments": arguments,
             "device": _DEVICES[device],
             "run": run,
             "setup": setup,
@@ -222,8 +238,6 @@ class Kernel:
             if out is not None:
                 raise OpabiTypeError(f"kernel '{self.name}': out= is for calls with arrays.")
             return add_operator(self, inputs, arguments, checked=checked)
-        if not 0 < num_threads <= 1024:
-            raise OpabiValueError(f"num_threads: expected 1 to 1024, found {num_threads}.")
         if self._wants_seed and "seed" not in arguments:
             arguments["seed"] = _fresh_seed(inputs)
         if self._on_device:

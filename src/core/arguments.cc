@@ -17,13 +17,6 @@ std::string NdimText(int32_t ndim) { return "rank " + std::to_string(ndim); }
 bool IsInteger(uint32_t dtype) { return (dtype & 0xFF) <= 1; }
 bool IsFloat(uint32_t dtype) { return (dtype & 0xFF) == 2; }
 
-/// Weak values come as bool, int64, uint64 or float64, and fit any type of their kind or a later one.
-bool WeakConverts(uint32_t from, uint32_t to) {
-  if (from == to || from == OPABI_BOOL) return true;
-  if (IsInteger(from)) return IsInteger(to) || IsFloat(to);
-  return IsFloat(to);
-}
-
 template <typename T>
 bool StoreInteger(const char *source, bool is_unsigned, char *target) {
   T value;
@@ -55,6 +48,15 @@ bool NarrowInteger(const char *source, uint32_t from, char *target, uint32_t to)
   }
 }
 
+}  // namespace
+
+bool WeakConverts(uint32_t from, uint32_t to) {
+  if (to == OPABI_FLOAT16 && from != to) return false;
+  if (from == to || from == OPABI_BOOL) return true;
+  if (IsInteger(from)) return IsInteger(to) || IsFloat(to);
+  return IsFloat(to);
+}
+
 bool ConvertWeak(const char *source, uint32_t from, char *target, uint32_t to, int64_t n) {
   if (from == to || Converts(from, to)) {
     ConvertElements(source, from, target, to, n);
@@ -75,8 +77,6 @@ bool ConvertWeak(const char *source, uint32_t from, char *target, uint32_t to, i
   }
   return true;
 }
-
-}  // namespace
 
 Arguments::Arguments(const Kernel &kernel) : kernel_(kernel), slots_(kernel.descriptor().n_args) {
   for (size_t arg = 0; arg < slots_.size(); arg++) Reset(static_cast<int>(arg));
@@ -116,7 +116,7 @@ void Arguments::CheckType(int arg, uint32_t dtype, int32_t ndim, bool weak) cons
         Label(arg) + ": expected " + NdimText(want.ndim) + ", found " + NdimText(ndim) + ".");
   }
   if (want.dtype == OPABI_DTYPE_ANY || Converts(dtype, want.dtype)) return;
-  if (weak && want.dtype != OPABI_FLOAT16 && WeakConverts(dtype, want.dtype)) return;
+  if (weak && WeakConverts(dtype, want.dtype)) return;
   throw Error(Kind::kType, kRule,
               Label(arg) + ": expected " + DtypeName(want.dtype) + ", found " + DtypeName(dtype) +
                   ", which does not convert without loss. Cast it to " + DtypeName(want.dtype) +

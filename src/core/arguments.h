@@ -13,6 +13,12 @@
 
 namespace opabi {
 
+/// Whether a weak value's dtype (bool, int64, uint64 or float64) fits any type of its kind or a later one.
+bool WeakConverts(uint32_t from, uint32_t to);
+
+/// Converts n elements where Converts or WeakConverts; false where a value does not fit.
+bool ConvertWeak(const char *source, uint32_t from, char *target, uint32_t to, int64_t n);
+
 class Arguments {
  public:
   explicit Arguments(const Kernel &kernel);

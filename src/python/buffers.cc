@@ -8,6 +8,7 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "python/text.h"
 
 namespace py = pybind11;
 
@@ -90,6 +91,11 @@ std::string ShapeText(const int64_t *shape, int ndim) {
   return text + (ndim == 1 ? ",)" : ")");
 }
 
+bool IsDate(py::handle object) {
+  return py::isinstance(object, NumpyFunction("datetime64")) ||
+         py::isinstance(object, NumpyFunction("timedelta64"));
+}
+
 [[noreturn]] void ThrowKind(const ValuePlace &place, py::handle object) {
   throw Error(
       Kind::kType, "",
@@ -98,26 +104,37 @@ std::string ShapeText(const int64_t *shape, int ndim) {
           TypeName(object) + ".");
 }
 
+[[noreturn]] void ThrowUnreadable(Kind kind, py::handle object, const ValuePlace &place,
+                                  const std::string &why) {
+  throw Error(kind, "",
+              place.str() + ": expected an array or number, found " + TypeName(object) +
+                  ", which cannot be read: " + why);
+}
+
 /// `read()`, whose Python errors come out with the place of the value. Ctrl-C and lack of memory pass.
 template <typename F>
-py::object Reading(py::handle object, const ValuePlace &place, const F &read) {
+auto Reading(py::handle object, const ValuePlace &place, const F &read) {
   try {
     return read();
   } catch (py::error_already_set &error) {
     if (!error.matches(PyExc_Exception) || error.matches(PyExc_MemoryError)) throw;
-    const std::string type = py::str(error.type().attr("__name__")), text = py::str(error.value());
-    throw Error(error.matches(PyExc_ValueError) ? Kind::kValue : Kind::kType, "",
-                place.str() + ": expected an array or number, found " + TypeName(object) +
-                    ", which cannot be read: " + type + ": " + text);
+    ThrowUnreadable(error.matches(PyExc_ValueError) ? Kind::kValue : Kind::kType, object, place,
+                    Shown(error.type().attr("__name__")) + ": " + Shown(error.value()));
+  } catch (const py::cast_error &) {
+    ThrowUnreadable(Kind::kType, object, place, "its __dlpack_device__ is no pair of integers");
   }
+}
+
+std::pair<int, int> DlpackDevice(py::handle object, const ValuePlace &place) {
+  return Reading(object, place,
+                 [&] { return object.attr("__dlpack_device__")().cast<std::pair<int, int>>(); });
 }
 
 /// Anything else that is an array, as a NumPy array over the same memory.
 py::object AsArray(py::handle object, const ValuePlace &place) {
   if (py::hasattr(object, "__dlpack__")) {
     if (py::hasattr(object, "__dlpack_device__")) {
-      const int device = object.attr("__dlpack_device__")().cast<py::tuple>()[0].cast<int>();
-      if (device != OPABI_CPU) {
+      if (DlpackDevice(object, place).first != OPABI_CPU) {
         throw Error(Kind::kType, "OPABI-H-002",
                     place.str() + ": expected data in host memory, found " + TypeName(object) +
                         " on another device. Copy it to the CPU first.");
@@ -191,10 +208,13 @@ bool Buffer::Acquire(py::handle object, const ValuePlace &place, bool writable) 
   if (!PyObject_CheckBuffer(object.ptr())) return false;
   const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
   if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) {
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) throw py::error_already_set();
     PyErr_Clear();
     return false;
   }
   held_ = true;
+  // NumPy gives its dates out as bytes, without the strides that were asked for.
+  if (!view_.strides && IsDate(object)) ThrowKind(place, object);
   info_.dtype = DtypeFromFormat(view_.format, view_.itemsize);
   if (info_.dtype == OPABI_DTYPE_ANY) {
     throw Error(
@@ -236,8 +256,9 @@ void Buffer::SetExtents(int ndim, const Py_ssize_t *shape, const Py_ssize_t *byt
   int64_t stride = 1;
   for (int d = ndim - 1; d >= 0; d--) {
     shape_[d] = shape[d];
-    strides_[d] = byte_strides[d] / itemsize;
-    if (byte_strides[d] % itemsize != 0) strides_[d] = INT64_MIN;
+    // ctypes leaves the strides away, though they were asked for.
+    strides_[d] = byte_strides ? byte_strides[d] / itemsize : stride;
+    if (byte_strides && byte_strides[d] % itemsize != 0) strides_[d] = INT64_MIN;
     if (shape_[d] != 1 && strides_[d] != stride) contiguous_ = false;
     stride *= shape_[d];
   }
@@ -306,13 +327,7 @@ void Buffer::Read(py::handle object, const ValuePlace &place, bool any_strides) 
 void Buffer::ReadValue(py::handle object, const ValuePlace &place) {
   PyObject *o = object.ptr();
   if (PyUnicode_Check(o)) {
-    const py::bytes text = py::reinterpret_steal<py::bytes>(PyUnicode_AsUTF8String(o));
-    if (!text) throw py::error_already_set();
-    if (std::string(text).find('\0') != std::string::npos) {
-      throw Error(Kind::kValue, "OPABI-H-013",
-                  place.str() + ": a string argument cannot hold a NUL character.");
-    }
-    return Read(text, place, false);
+    return Read(py::bytes(TextOf(object, place.str())), place, false);
   }
   if (PyList_Check(o) || PyTuple_Check(o)) {
     py::object array = Reading(object, place, [&] { return NumpyFunction("asarray")(object); });
@@ -329,7 +344,7 @@ void Buffer::ReadValue(py::handle object, const ValuePlace &place) {
 void Buffer::ReadDevice(py::handle object, const ValuePlace &place, bool any_strides,
                         intptr_t stream) {
   if (!py::hasattr(object, "__dlpack_device__")) return Read(object, place, any_strides);
-  const auto device = object.attr("__dlpack_device__")().cast<std::pair<int, int>>();
+  const auto device = DlpackDevice(object, place);
   if (device.first == OPABI_CPU) return Read(object, place, any_strides);
   if (device.first != OPABI_CUDA) {
     throw Error(Kind::kType, "OPABI-H-002",

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "python/eager.h"
 #include "python/errors.h"
+#include "python/text.h"
 
 namespace py = pybind11;
 
@@ -39,6 +40,12 @@ PyObject *Guarded(PyObject *object, const Body &body) {
   return nullptr;
 }
 
+bool IsTrue(PyObject *object) {
+  const int truth = PyObject_IsTrue(object);
+  if (truth < 0) throw py::error_already_set();
+  return truth != 0;
+}
+
 /// call(kernel, inputs, arguments, out, checked, num_threads)
 PyObject *Call(PyObject *, PyObject *const *args, Py_ssize_t n) {
   if (n != 6 || !PyTuple_Check(args[1])) {
@@ -46,7 +53,8 @@ PyObject *Call(PyObject *, PyObject *const *args, Py_ssize_t n) {
     return nullptr;
   }
   return Guarded(args[0], [&](PyKernel &kernel) {
-    const EagerOptions options{args[4] == Py_True, static_cast<int>(PyLong_AsLong(args[5]))};
+    const auto num_threads = static_cast<int>(IntegerOf(args[5], "num_threads", 1, 1024));
+    const EagerOptions options{IsTrue(args[4]), num_threads};
     return kernel.Call(py::reinterpret_borrow<py::tuple>(args[1]), args[2], args[3], options);
   });
 }
@@ -61,7 +69,7 @@ PyObject *CallCuda(PyObject *, PyObject *const *args, Py_ssize_t n) {
     return nullptr;
   }
   return Guarded(args[0], [&](PyKernel &kernel) {
-    const EagerOptions options{args[4] == Py_True, 1, static_cast<int32_t>(PyLong_AsLong(args[5]))};
+    const EagerOptions options{IsTrue(args[4]), 1, static_cast<int32_t>(PyLong_AsLong(args[5]))};
     const EagerStream stream{PyLong_AsVoidPtr(args[6]), py::reinterpret_borrow<py::object>(args[7]),
                              Py_TYPE(args[8])};
     return kernel.Call(py::reinterpret_borrow<py::tuple>(args[1]), args[2], args[3], options,

@@ -4,10 +4,12 @@
 #include <cstring>
 #include <mutex>
 
+#include "core/arguments.h"
 #include "core/dtype.h"
 #include "core/error.h"
 #include "python/buffers.h"
 #include "python/errors.h"
+#include "python/text.h"
 
 namespace py = pybind11;
 
@@ -43,7 +45,7 @@ class Graveyard {
 
 template <typename Function>
 Function Address(const py::dict &fields, const char *name) {
-  return reinterpret_cast<Function>(fields[name].cast<uintptr_t>());
+  return reinterpret_cast<Function>(AddressOf(fields[name], std::string("the kernel's ") + name));
 }
 
 py::tuple TensorTypes(int32_t n, const uint32_t *dtypes, const int32_t *ndims) {
@@ -59,9 +61,9 @@ OwnedDescriptor::OwnedDescriptor(const py::dict &fields) : keep_(fields["keep"])
   kernel_.magic = OPABI_MAGIC;
   kernel_.struct_size = sizeof kernel_;
   kernel_.abi_min = OPABI_VERSION(1, 0);
-  kernel_.name = Keep(fields["name"].cast<std::string>());
-  kernel_.doc = Keep(fields["doc"].cast<std::string>());
-  kernel_.signature = Keep(fields["signature"].cast<std::string>());
+  kernel_.name = Keep(TextOf(fields["name"], "the kernel's name"));
+  kernel_.doc = Keep(TextOf(fields["doc"], "the kernel's doc"));
+  kernel_.signature = Keep(TextOf(fields["signature"], "the kernel's signature"));
   kernel_.traits = fields["traits"].cast<uint32_t>();
   kernel_.critical = fields["critical"].cast<uint32_t>();
   kernel_.device_type = fields["device"].cast<int32_t>();
@@ -74,7 +76,7 @@ OwnedDescriptor::OwnedDescriptor(const py::dict &fields) : keep_(fields["keep"])
   kernel_.save = Address<decltype(kernel_.save)>(fields, "save");
   kernel_.restore = Address<decltype(kernel_.restore)>(fields, "restore");
   specialize_ = fields["specialize"];
-  if (py::isinstance<py::int_>(specialize_)) {
+  if (PyIndex_Check(specialize_.ptr())) {
     kernel_.specialize = Address<decltype(kernel_.specialize)>(fields, "specialize");
   } else if (!specialize_.is_none()) {
     if (kernel_.user_data || kernel_.create) {
@@ -98,55 +100,61 @@ const char *OwnedDescriptor::Keep(const std::string &text) {
 
 void OwnedDescriptor::AddArgument(py::handle argument) {
   opabi_arg declared{};
-  declared.name = Keep(argument.attr("name").cast<std::string>());
-  declared.doc = Keep(argument.attr("doc").cast<std::string>());
+  declared.name = Keep(TextOf(argument.attr("name"), "an argument's name"));
   declared.dtype = OPABI_DTYPE_ANY;
   declared.ndim = OPABI_NDIM_ANY;
   const std::string what = "argument '" + std::string(declared.name) + "'";
+  declared.doc = Keep(TextOf(argument.attr("doc"), what + ", doc"));
   const py::object dtype = argument.attr("dtype"), ndim = argument.attr("ndim"),
                    value = argument.attr("default");
   if (!dtype.is_none()) {
-    declared.dtype = DtypeFromName(dtype.cast<std::string>());
+    const std::string text = TextOf(dtype, what + ", dtype");
+    declared.dtype = DtypeFromName(text);
     if (declared.dtype == OPABI_DTYPE_ANY) {
       throw Error(Kind::kValue, "OPABI-D-010",
-                  what + ": '" + dtype.cast<std::string>() + "' is no element type of opabi.");
+                  what + ": '" + text + "' is no element type of opabi.");
     }
   }
-  if (!ndim.is_none()) declared.ndim = ndim.cast<int32_t>();
+  if (!ndim.is_none()) {
+    declared.ndim = static_cast<int32_t>(IntegerOf(ndim, what + ", ndim", 0, OPABI_MAX_NDIM));
+  }
   if (!value.is(py::module_::import("opabi.kernel").attr("MISSING"))) {
-    Buffer buffer;
-    const ValuePlace place{ValuePlace::kDefault, nullptr, 0, -1, declared.name};
-    buffer.ReadValue(value, place);
-    Default copy;
-    const opabi_tensor t = buffer.tensor();
-    const bool convert = declared.dtype != OPABI_DTYPE_ANY && declared.dtype != t.dtype;
-    if (convert && !(buffer.weak() || Converts(t.dtype, declared.dtype))) {
-      throw Error(Kind::kType, "OPABI-D-010",
-                  what + ": the default is " + DtypeName(t.dtype) + ", expected " +
-                      DtypeName(declared.dtype) + ".");
-    }
-    const py::object array =
-        convert ? NumpyFunction("asarray")(value).attr("astype")(DtypeName(declared.dtype))
-                : py::object();
-    Buffer converted;
-    if (convert) converted.Read(array, place, false);
-    const Buffer &source = convert ? converted : buffer;
-    copy.data.assign(static_cast<const char *>(source.data()),
-                     static_cast<const char *>(source.data()) + source.bytes());
-    copy.shape.assign(source.shape(), source.shape() + t.ndim);
-    copy.strides.resize(t.ndim);
-    int64_t stride = 1;
-    for (int d = t.ndim - 1; d >= 0; d--) {
-      copy.strides[d] = stride;
-      stride *= copy.shape[d];
-    }
-    defaults_.push_back(std::move(copy));
-    Default &kept = defaults_.back();
-    kept.tensor = {kept.data.data(),  OPABI_CPU,           0, t.ndim, source.info().dtype,
-                   kept.shape.data(), kept.strides.data(), 0};
-    declared.default_value = &kept.tensor;
+    declared.default_value = KeepDefault(value, &declared, what);
   }
   arguments_.push_back(declared);
+}
+
+/// The value as a call would give it to the kernel (OPABI-H-013).
+const opabi_tensor *OwnedDescriptor::KeepDefault(py::handle value, const opabi_arg *declared,
+                                                 const std::string &what) {
+  Buffer buffer;
+  buffer.ReadValue(value, {ValuePlace::kDefault, nullptr, 0, -1, declared->name});
+  const uint32_t from = buffer.info().dtype,
+                 to = declared->dtype == OPABI_DTYPE_ANY ? from : declared->dtype;
+  if (!Converts(from, to) && !(buffer.weak() && WeakConverts(from, to))) {
+    throw Error(Kind::kType, "OPABI-D-010",
+                what + ": the default is " + DtypeName(from) + ", expected " + DtypeName(to) +
+                    ", to which it does not convert without loss. Cast it to " + DtypeName(to) +
+                    " first.");
+  }
+  const opabi_tensor source = buffer.tensor();
+  const int64_t n = opabi_numel(&source);
+  Default &kept = defaults_.emplace_back();
+  kept.data.resize(static_cast<size_t>(n * DtypeSize(to)));
+  if (n && !ConvertWeak(static_cast<const char *>(source.data), from, kept.data.data(), to, n)) {
+    throw Error(Kind::kValue, "OPABI-D-010",
+                what + ": the default does not fit " + DtypeName(to) + ".");
+  }
+  kept.shape.assign(source.shape, source.shape + source.ndim);
+  kept.strides.resize(kept.shape.size());
+  int64_t stride = 1;
+  for (int d = source.ndim - 1; d >= 0; d--) {
+    kept.strides[d] = stride;
+    stride *= kept.shape[d];
+  }
+  kept.tensor = {kept.data.data(),  OPABI_CPU,           0, source.ndim, to,
+                 kept.shape.data(), kept.strides.data(), 0};
+  return &kept.tensor;
 }
 
 int32_t OwnedDescriptor::Specialize(const opabi_specialize *specialize) {
@@ -162,6 +170,8 @@ int32_t OwnedDescriptor::Specialize(const opabi_specialize *specialize) {
     self->error_ = error.value();
     const auto [status, text] = StatusOfPythonError(error);
     return OPABI_FAIL(specialize, OPABI_UNSET, status, text.c_str());
+  } catch (const Error &error) {
+    return OPABI_FAIL(specialize, OPABI_UNSET, OPABI_ERROR_TYPE, error.what());
   } catch (const std::exception &error) {
     return OPABI_FAIL(specialize, OPABI_UNSET, OPABI_ERROR_INTERNAL, error.what());
   }
@@ -172,9 +182,12 @@ int32_t OwnedDescriptor::CallSpecialize(const opabi_specialize *s) {
                                   TensorTypes(s->n_args, s->arg_dtype, s->arg_ndim));
   if (s->device_type == OPABI_CUDA) call = py::tuple(call + py::make_tuple(s->device_id));
   const py::object functions = specialize_(*call);
-  *s->out_run = reinterpret_cast<opabi_run_fn>(functions.attr("run").cast<uintptr_t>());
-  *s->out_setup = reinterpret_cast<opabi_setup_fn>(functions.attr("setup").cast<uintptr_t>());
-  *s->out_user_data = reinterpret_cast<void *>(functions.attr("user_data").cast<uintptr_t>());
+  *s->out_run = reinterpret_cast<opabi_run_fn>(
+      AddressOf(functions.attr("run"), "run of what specialize returned"));
+  *s->out_setup = reinterpret_cast<opabi_setup_fn>(
+      AddressOf(functions.attr("setup"), "setup of what specialize returned"));
+  *s->out_user_data = reinterpret_cast<void *>(
+      AddressOf(functions.attr("user_data"), "user_data of what specialize returned"));
   specialized_.push_back(functions);
   return OPABI_OK;
 }

@@ -31,6 +31,8 @@ class __attribute__((visibility("hidden"))) OwnedDescriptor {
   };
   const char *Keep(const std::string &text);
   void AddArgument(pybind11::handle argument);
+  const opabi_tensor *KeepDefault(pybind11::handle value, const opabi_arg *declared,
+                                  const std::string &what);
   static int32_t Specialize(const opabi_specialize *specialize);
   int32_t CallSpecialize(const opabi_specialize *specialize);
 

@@ -4,13 +4,33 @@
 #include <algorithm>
 
 #include "core/dtype.h"
+#include "core/ended_thread.h"
 #include "core/error.h"
 #include "cuda/lane.h"
+#include "python/text.h"
 
 namespace py = pybind11;
 
 namespace opabi {
 namespace {
+
+/// Gives Python's lock away as long as it lives.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  ~Unlocked() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (const ThreadEnd &) {
+      AwaitProcessEnd();
+    }
+  }
+  Unlocked(const Unlocked &) = delete;
+  Unlocked &operator=(const Unlocked &) = delete;
+
+ private:
+  PyThreadState *state_;
+};
 
 /// One call: reads the objects, runs the engine, gives back arrays.
 class EagerCall {
@@ -34,14 +54,14 @@ class EagerCall {
     if (arguments && !arguments.is_none())
       ReadArguments(py::reinterpret_borrow<py::dict>(arguments));
     if (engine_.SetupCallsKernel()) {
-      py::gil_scoped_release unlocked;
+      Unlocked unlocked;
       engine_.Setup(Context());
     } else {  // in less time than it takes to give the lock back
       engine_.Setup(Context());
     }
     PrepareOutputs(out);
     {
-      py::gil_scoped_release unlocked;
+      Unlocked unlocked;
       engine_.Run(Context());
     }
     CopyBounded();
@@ -127,7 +147,7 @@ class EagerCall {
   void ReadArguments(const py::dict &arguments) {
     for (const auto &item : arguments) {
       if (PyUnicode_CompareWithASCIIString(item.first.ptr(), "out") == 0) continue;
-      const int arg = engine_.FindArgument(item.first.cast<std::string>());
+      const int arg = engine_.FindArgument(Shown(item.first));
       const bool list = batch_ && PyList_Check(item.second.ptr());
       if (list && PyList_GET_SIZE(item.second.ptr()) != n_samples_) {
         throw Error(Kind::kValue, "OPABI-H-013",

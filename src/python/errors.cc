@@ -2,6 +2,7 @@
 #include "python/errors.h"
 
 #include "opabi/opabi.h"
+#include "python/text.h"
 
 namespace py = pybind11;
 
@@ -18,6 +19,8 @@ const char *ClassName(Kind kind) {
   }
 }
 
+thread_local PyObject *raise_after_call = nullptr;
+
 }  // namespace
 
 void RegisterErrors() {
@@ -30,7 +33,18 @@ void RegisterErrors() {
   });
 }
 
+void RaiseAfterCall(py::object exception) {
+  Py_XDECREF(raise_after_call);
+  raise_after_call = exception.release().ptr();
+}
+
 void SetPythonError(const Error &error, py::object cause) {
+  if (raise_after_call) {
+    const auto pending =
+        py::reinterpret_steal<py::object>(std::exchange(raise_after_call, nullptr));
+    PyErr_SetObject(py::type::handle_of(pending).ptr(), pending.ptr());
+    return;
+  }
   const py::object type = py::module_::import("opabi.errors").attr(ClassName(error.kind()));
   const py::object value = type(error.what(), error.rule());
   if (cause) PyException_SetCause(value.ptr(), cause.release().ptr());
@@ -43,8 +57,8 @@ std::pair<int32_t, std::string> StatusOfPythonError(py::error_already_set &error
   if (error.matches(PyExc_TypeError)) status = OPABI_ERROR_TYPE;
   if (error.matches(PyExc_IndexError)) status = OPABI_ERROR_INDEX;
   if (error.matches(PyExc_MemoryError)) status = OPABI_ERROR_OUT_OF_MEMORY;
-  const std::string type = py::str(error.type().attr("__name__"));
-  const std::string text = py::str(error.value());
+  if (!error.matches(PyExc_Exception)) RaiseAfterCall(error.value());
+  const std::string type = Shown(error.type().attr("__name__")), text = Shown(error.value());
   return {status, text.empty() ? type : type + ": " + text};
 }
 

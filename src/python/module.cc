@@ -166,6 +166,7 @@ PYBIND11_MODULE(_core, m) {
 
   AddCalls(m);
   AddCudaProgram(m);
+  m.def("raise_after_call", &RaiseAfterCall, py::arg("exception"));
   m.def("library", &LibraryDict, py::arg("path"));
   m.def("parse_signature",
         [](const std::string &text) { return SignatureDict(Signature::Parse(text)); });

@@ -165,8 +165,6 @@ class OddError(Exception):
         (NotImplementedError("not yet"), opabi.OpabiError),
         (KeyError("no key"), opabi.OpabiRuntimeError),
         (OddError("odd"), opabi.OpabiRuntimeError),
-        (KeyboardInterrupt("stop"), opabi.OpabiRuntimeError),
-        (SystemExit("exit"), opabi.OpabiRuntimeError),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )

@@ -5,8 +5,11 @@ to.
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import os
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -22,6 +25,11 @@ class Raises:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
+
+
+class NoDevice(Raises):
+    def __dlpack_device__(self) -> Any:
+        return "cpu"
 
 
 class Elsewhere(Raises):
@@ -43,6 +51,9 @@ class Elsewhere(Raises):
         (None, "found NoneType"),
         (Raises(), "RuntimeError: the file is gone"),
         (Elsewhere(), "host memory"),
+        (NoDevice(), "__dlpack_device__ is no pair of integers"),
+        (np.datetime64("2020"), "found numpy.datetime64"),
+        (np.timedelta64(3), "found numpy.timedelta64"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
@@ -80,6 +91,63 @@ def test_input_of_any_memory_layout_is_read_right(c_kernels: Any, array: np.ndar
 )
 def test_input_with_a_buffer_is_taken(c_kernels: Any, value: Any) -> None:
     assert c_kernels.identity(value).tobytes() == b"ab"
+
+
+def test_ctypes_array_is_taken_and_written(c_kernels: Any) -> None:
+    array = ((ctypes.c_uint8 * 2) * 3)((1, 2), (3, 4), (5, 6))
+    out = ((ctypes.c_uint8 * 2) * 3)()
+    assert c_kernels.identity(array, out=out) is out
+    assert bytes(out) == bytes(range(1, 7))
+    assert c_kernels.identity((ctypes.c_uint8 * 0)()).shape == (0,)
+
+
+@pytest.mark.parametrize("value", [2.5, "2", None, 0, 10**30], ids=str)
+def test_number_of_threads_that_is_none_is_refused(c_kernels: Any, value: Any) -> None:
+    with pytest.raises(opabi.OpabiError, match="num_threads: expected 1 to 1024"):
+        c_kernels.identity(np.zeros(2, np.uint8), num_threads=value)
+
+
+def test_checked_takes_any_true_value(hostile: Any) -> None:
+    sample = np.arange(32, dtype=np.uint8)
+    for true in (1, np.True_):
+        with pytest.raises(opabi.OpabiError):
+            hostile.writes_half([sample, sample], checked=true)
+
+
+def test_argument_named_by_no_utf8_is_refused(c_kernels: Any) -> None:
+    with pytest.raises(opabi.OpabiTypeError, match=r"no argument '\\ud800'"):
+        c_kernels.identity(np.zeros(2, np.uint8), **{"\ud800": 1})
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_interrupt_of_a_python_kernel_goes_on(kind: Any) -> None:
+    @opabi.python.kernel("T[n] -> T[n]")
+    def interrupted(x: Any, y: Any) -> None:
+        raise kind
+
+    with pytest.raises(kind):
+        interrupted(np.zeros(2, np.uint8))
+
+
+EXITS = """
+import sys, threading, time
+import numpy as np, opabi
+@opabi.python.kernel("T[n] -> T[n]")
+def copy(x, y):
+    y[:] = x
+batch = [np.zeros(1000, np.uint8)] * 8
+def call():
+    while True:
+        copy(batch, num_threads=4)
+for _ in range(3):
+    threading.Thread(target=call, daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+def test_exit_while_threads_are_in_kernels_is_clean() -> None:
+    done = subprocess.run([sys.executable, "-c", EXITS], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_argument_of_a_number_subclass_is_a_number(c_kernels: Any) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from opabi import _abi
+from opabi import _abi, _core
 from opabi.adapters.c import name_of
 from opabi.errors import OpabiTypeError
 from opabi.kernel import MISSING, Argument, Kernel
@@ -85,7 +85,8 @@ def kernel(
     is one. An annotation ``float``, ``int``, ``bool`` or ``str`` fixes an argument's type. The
     memory of the arrays is gone after the call, so keeping one is an error; keep a copy.
 
-    An exception is the kernel's error. A function whose signature has ``<=`` returns the actual
+    An exception is the kernel's error, but for Ctrl-C and SystemExit, which pass a call with
+    arrays. A function whose signature has ``<=`` returns the actual
     extent (or shape) of that output, or a tuple with one for each.
 
     ``setup`` is called with a :class:`Spec` for each input and the same named arguments, and
@@ -185,6 +186,8 @@ def _fail(struct: Any, error: BaseException) -> int:
     if isinstance(error, _SampleError):
         struct.err_where[_CONSTANTS["OPABI_WHERE_SAMPLE"]] = error.sample
         error = error.__cause__ or error
+    if not isinstance(error, Exception):  # Ctrl-C or SystemExit: meant for more than the kernel
+        _core.raise_after_call(error)
     text = _describe(error).replace("\0", "\\0").encode("utf-8", "backslashreplace")
     if struct.err_cap > 0:
         cut = text[: struct.err_cap - 1].decode("utf-8", "ignore").encode()
