@@ -537,3 +537,71 @@ def test_cflags_are_enough_to_build_a_kernel_library(tmp_path: Path) -> None:
 def test_include_dir_has_the_headers() -> None:
     names = {path.name for path in (opabi.c.include_dir() / "opabi").iterdir()}
     assert {"opabi.h", "opabi.hpp"} <= names
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.6])
+def test_load_of_a_library_that_is_cut_off_is_refused(tmp_path: Path, share: float) -> None:
+    whole = Path(opabi.c.compile(PLUS, language="c").path).read_bytes()
+    cut = tmp_path / "cut.so"
+    cut.write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(opabi.OpabiRuntimeError, match="is cut off"):
+        opabi.c.load(cut)
+
+
+def test_compile_with_a_damaged_library_in_the_cache_makes_it_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    source = tmp_path / "plus.c"
+    source.write_text(PLUS)
+    built = c_build.build(c_build.read_source(source, None, None), (), None)
+    built.write_bytes(built.read_bytes()[:5000])
+    assert opabi.c.compile(source).plus(X).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("name", ["a#b", "a$b", "a b", "a\tb", "\udcff", "é"], ids=ascii)
+def test_header_in_a_folder_of_any_name_is_seen_to_change(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    header, source = folder / "n.h", folder / "plus.c"
+    source.write_text('#include "n.h"\n' + PLUS)
+    for number in (5, 6):
+        header.write_text(f"#define PLUS {number}\n")
+        os.utime(header, (number, number))
+        assert opabi.c.compile(source).plus(X).tolist() == [1 + number, 2 + number]
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("#!/bin/sh\nprintf '\\377\\376'; exit 3\n", "exit 3"),
+        ("#!/bin/sh\nexit 0\n", "no file made.so was written"),
+        ("\0\1", "could not start"),
+    ],
+    ids=["garbage", "writes nothing", "no program"],
+)
+def test_compiler_that_is_none_is_named(tmp_path: Path, script: str, text: str) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text(script)
+    compiler.chmod(0o755)
+    with pytest.raises(opabi.OpabiRuntimeError, match=text):
+        opabi.c.compile(PLUS, language="c", compiler=str(compiler))
+
+
+@pytest.mark.parametrize(
+    "options", [{"flags": "-O2"}, {"flags": [3]}, {"flags": None}, {"name": 3}], ids=str
+)
+def test_compile_with_options_of_another_type_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(opabi.OpabiTypeError, match=r"flags|name"):
+        opabi.c.compile(PLUS, language="c", **options)
+
+
+def test_compile_with_an_open_quote_in_the_compiler_is_refused() -> None:
+    with pytest.raises(opabi.OpabiValueError, match="is no command"):
+        opabi.c.compile(PLUS, language="c", compiler="'cc")
+
+
+@pytest.mark.parametrize("source", ["\ud800.c", "a\0.c"], ids=ascii)
+def test_compile_of_a_path_that_can_be_none_is_refused(source: str) -> None:
+    with pytest.raises(opabi.OpabiValueError, match="cannot read"):
+        opabi.c.compile(source)

@@ -21,7 +21,7 @@ from typing import Any
 
 from opabi import _abi
 from opabi.adapters import c_build
-from opabi.errors import OpabiTypeError, OpabiValueError
+from opabi.errors import OpabiRuntimeError, OpabiTypeError, OpabiValueError
 from opabi.kernel import Argument, Kernel
 
 __all__ = ["Library", "cflags", "compile", "function", "include_dir", "load"]
@@ -110,7 +110,14 @@ def compile(
     for this one alone. The library stays in the user's cache until the source, a header it
     includes, the compiler or the flags change; ``name`` is its file's name there.
     """
-    return Library(c_build.build(c_build.read_source(source, name, language), flags, compiler))
+    read = c_build.read_source(source, name, language)
+    try:
+        return Library(c_build.build(read, flags, compiler))
+    except OpabiRuntimeError as error:
+        if error.rule or not str(error).startswith("library "):
+            raise
+        # It does not load, though it was compiled: the file in the cache is damaged.
+        return Library(c_build.build(read, flags, compiler, anew=True))
 
 
 def function(

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from opabi import _abi
 from opabi._cache import cache_dir
-from opabi.errors import OpabiRuntimeError, OpabiValueError
+from opabi.errors import OpabiRuntimeError, OpabiTypeError, OpabiValueError
 
 SUFFIXES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".cu": "cuda"}
 _HOST_FLAGS = ("-O3", "-shared", "-fPIC", "-fvisibility=hidden")
@@ -58,9 +58,15 @@ def read_source(source: str | os.PathLike[str], name: str | None, language: str 
     if language is not None and language not in _STANDARDS:
         raise OpabiValueError(f"language is {language!r}; expected 'c' or 'c++'.")
     if isinstance(source, str) and language is not None:
-        return Source(language, source.encode(), None, _file_name(name or "source"))
+        text = source.encode("utf-8", "surrogateescape")
+        return Source(language, text, None, _file_name(name or "source"))
     if isinstance(source, str) and "\n" in source:
         raise OpabiValueError("source text needs its language: pass language='c' or 'c++'.")
+    if not isinstance(source, (str, os.PathLike)):
+        raise OpabiTypeError(
+            f"expected the path of a source, or its text and language=, found "
+            f"{type(source).__name__}."
+        )
     path = Path(source).absolute()
     found = language or SUFFIXES.get(path.suffix)
     if found is None:
@@ -70,13 +76,16 @@ def read_source(source: str | os.PathLike[str], name: str | None, language: str 
         )
     try:
         text = path.read_bytes()
-    except OSError as error:
-        raise OpabiValueError(f"cannot read {path}: {error.strerror}.") from error
+    except (OSError, ValueError) as error:  # ValueError: a path that can be none
+        why = error.strerror if isinstance(error, OSError) else error
+        raise OpabiValueError(f"cannot read {str(path)!r}: {why}.") from error
     return Source(found, text, path, _file_name(name or path.stem))
 
 
 def _file_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    if not isinstance(name, str):
+        raise OpabiTypeError(f"name: expected a str, found {type(name).__name__}.")
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:100]
 
 
 def find_compiler(language: str, compiler: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -93,10 +102,13 @@ def find_compiler(language: str, compiler: str | Sequence[str] | None) -> tuple[
             f"'pip install ziglang' and {variable}='python -m ziglang "
             f"{'cc' if language == 'c' else 'c++'}'), or set {variable}."
         )
-    command = tuple(shlex.split(given)) if isinstance(given, str) else tuple(given)
+    origin = "compiler=" if compiler else f"the environment variable {variable}, "
+    try:
+        command = tuple(shlex.split(given)) if isinstance(given, str) else tuple(given)
+    except (TypeError, ValueError) as error:
+        raise OpabiValueError(f"{origin}{given!r} is no command: {error}.") from error
     path = shutil.which(command[0]) if command else None
     if path is None:
-        origin = "compiler=" if compiler else f"the environment variable {variable}, "
         raise OpabiRuntimeError(f"the compiler of {origin}{given!r} is not on this machine.")
     return (path, *command[1:])
 
@@ -104,12 +116,29 @@ def find_compiler(language: str, compiler: str | Sequence[str] | None) -> tuple[
 @functools.cache
 def _version(command: tuple[str, ...], changed: int) -> str:
     """What the compiler says about itself. ``changed`` is its file's time, to ask again."""
-    asked = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    asked = _run([*command, "--version"])
     return asked.stdout + asked.stderr
 
 
-def build(source: Source, flags: Sequence[str], compiler: str | Sequence[str] | None) -> Path:
-    """The library made of ``source``, from the cache if it is there."""
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False
+        )
+    except (OSError, ValueError) as error:
+        raise OpabiRuntimeError(f"could not start {shlex.join(command)}: {error}.") from error
+
+
+def build(
+    source: Source,
+    flags: Sequence[str],
+    compiler: str | Sequence[str] | None,
+    *,
+    anew: bool = False,
+) -> Path:
+    """The library made of ``source``, from the cache if it is there and not wanted ``anew``."""
+    if not isinstance(flags, (list, tuple)) or not all(isinstance(flag, str) for flag in flags):
+        raise OpabiTypeError(f"flags: expected a list of str, found {flags!r}.")
     command = find_compiler(source.language, compiler)
     common = COMMON_FLAGS[source.language]
     flags = (_STANDARDS[source.language], *common, f"-I{_abi.include_dir()}", *flags)
@@ -119,7 +148,7 @@ def build(source: Source, flags: Sequence[str], compiler: str | Sequence[str] | 
     headers_file = folder / f"{source.name}-{key}.json"
     if (headers := _read_headers(headers_file)) is not None:
         library = folder / f"{source.name}-{_key_with_headers(key, headers)}.so"
-        if library.is_file():
+        if library.is_file() and not anew:
             return library
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -141,10 +170,12 @@ def _compile(source: Source, command: list[str], key: str, place: Path, headers_
     made, dependencies = place / "made.so", place / "made.d"
     whole = [*command, "-MMD", "-MF", str(dependencies), "-o", str(made)]
     whole += ["-x", _X[source.language], str(file)]
-    done = subprocess.run(whole, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode:
+    done = _run(whole)
+    missing = [path.name for path in (made, dependencies) if not path.is_file()]
+    if done.returncode or missing:
+        fault = f"no file {missing[0]} was written" if missing and not done.returncode else "failed"
         raise OpabiRuntimeError(
-            f"could not compile {source.label} (exit {done.returncode}):\n"
+            f"could not compile {source.label} ({fault}, exit {done.returncode}):\n"
             f"{done.stderr or done.stdout}\nThe command was\n  {shlex.join(whole)}"
         )
     headers = [path for path in _parse_dependencies(dependencies) if path != file]
@@ -159,8 +190,10 @@ def _compile(source: Source, command: list[str], key: str, place: Path, headers_
 
 def _parse_dependencies(file: Path) -> list[Path]:
     """The files in a makefile rule: "made.so: source.c header.h \\\\" and so on."""
-    _, _, files = file.read_text(encoding="utf-8").replace("\\\n", " ").partition(": ")
-    return [Path(path.replace("\\ ", " ")).absolute() for path in re.findall(r"(?:\\.|\S)+", files)]
+    text = os.fsdecode(file.read_bytes()).replace("\\\n", " ")
+    _, _, files = text.partition(": ")
+    found = re.findall(r"(?:\\[ \t#]|\S)+", files)
+    return [Path(re.sub(r"\\([ \t#])|\$(\$)", r"\1\2", path)).absolute() for path in found]
 
 
 def _read_headers(file: Path) -> list[Path] | None:
