@@ -162,10 +162,11 @@ typedef struct opabi_tensor {
 
 /* ---- A named argument's declaration ---------------------------------------------------------------
  * Arguments are tensors in host memory, also for CUDA kernels, constant or one for each sample.
- * A string is uint8 of rank 1, UTF-8 without a NUL. The host converts bool and integers to the
- * declared float type, and a type to a wider one that holds all its values; anything else it refuses
- * by name (OPABI-H-013). An int64 argument of rank 0 named "seed" without a default is fed by the
- * host with a fresh value per sample where the caller gives none (OPABI-H-026). */
+ * A string is uint8 of rank 1, UTF-8 without a NUL, and converts to nothing else. The host converts
+ * bool and integers to the declared float type, and a type to a wider one that holds all its values;
+ * anything else it refuses by name (OPABI-H-013). An int64 argument of rank 0 named "seed" without a
+ * default is fed by the host with a fresh value per sample where the caller gives none
+ * (OPABI-H-026). */
 typedef struct opabi_arg {
   const char *name;                  /*  0 [A-Za-z_][A-Za-z0-9_]*, unique in the kernel */
   const char *doc;                   /*  8 or NULL */

@@ -48,16 +48,17 @@ bool NarrowInteger(const char *source, uint32_t from, char *target, uint32_t to)
   }
 }
 
-}  // namespace
-
-bool WeakConverts(uint32_t from, uint32_t to) {
+/// What a number whose dtype is a guess may become, if its value fits: any type of its kind or a later
+/// one.
+bool NumberConverts(uint32_t from, uint32_t to) {
   if (to == OPABI_FLOAT16 && from != to) return false;
   if (from == to || from == OPABI_BOOL) return true;
   if (IsInteger(from)) return IsInteger(to) || IsFloat(to);
   return IsFloat(to);
 }
 
-bool ConvertWeak(const char *source, uint32_t from, char *target, uint32_t to, int64_t n) {
+/// Converts n elements where Converts or NumberConverts; false where a value does not fit.
+bool ConvertNumbers(const char *source, uint32_t from, char *target, uint32_t to, int64_t n) {
   if (from == to || Converts(from, to)) {
     ConvertElements(source, from, target, to, n);
     return true;
@@ -78,6 +79,57 @@ bool ConvertWeak(const char *source, uint32_t from, char *target, uint32_t to, i
   return true;
 }
 
+bool TakesText(const opabi_arg &declared) {
+  return (declared.dtype == OPABI_DTYPE_ANY || declared.dtype == OPABI_UINT8) &&
+         (declared.ndim == OPABI_NDIM_ANY || declared.ndim == 1);
+}
+
+/// What a value's type has against it, or "".
+std::string TypeFault(const opabi_arg &declared, uint32_t dtype, int32_t ndim, Origin origin) {
+  if (origin == Origin::kText && !TakesText(declared)) {
+    const bool any = declared.dtype == OPABI_DTYPE_ANY;
+    return ": expected " + (any ? "a number" : DtypeName(declared.dtype)) +
+           (declared.ndim == OPABI_NDIM_ANY ? "" : " of " + NdimText(declared.ndim)) +
+           ", found a string.";
+  }
+  if (!IsDtype(dtype)) {
+    return ": found " + DtypeName(dtype) + ", which is no element type of opabi.";
+  }
+  if (declared.ndim != OPABI_NDIM_ANY && declared.ndim != ndim) {
+    return ": expected " + NdimText(declared.ndim) + ", found " + NdimText(ndim) + ".";
+  }
+  const uint32_t to = declared.dtype;
+  if (to == OPABI_DTYPE_ANY || Converts(dtype, to)) return "";
+  if (origin == Origin::kNumber && NumberConverts(dtype, to)) return "";
+  return ": expected " + DtypeName(to) + ", found " + DtypeName(dtype) +
+         ", which does not convert without loss. Cast it to " + DtypeName(to) + " first.";
+}
+
+}  // namespace
+
+std::unique_ptr<OwnedTensor> ConvertValue(const opabi_arg &declared, const opabi_tensor &value,
+                                          Origin origin, const std::string &label) {
+  const std::string fault = TypeFault(declared, value.dtype, value.ndim, origin);
+  if (!fault.empty()) throw Error(Kind::kType, kRule, label + fault);
+  auto copy = std::make_unique<OwnedTensor>();
+  copy->shape.assign(value.shape, value.shape + value.ndim);
+  copy->strides.resize(value.ndim);
+  int64_t n = 1;
+  for (int d = value.ndim - 1; d >= 0; d--) {
+    copy->strides[d] = n;
+    n *= value.shape[d];
+  }
+  const uint32_t dtype = declared.dtype == OPABI_DTYPE_ANY ? value.dtype : declared.dtype;
+  copy->data.resize(static_cast<size_t>(n * DtypeSize(dtype)));
+  const char *source = static_cast<const char *>(value.data);
+  if (n && !ConvertNumbers(source, value.dtype, copy->data.data(), dtype, n)) {
+    throw Error(Kind::kValue, kRule, label + ": the value does not fit " + DtypeName(dtype) + ".");
+  }
+  copy->tensor = {copy->data.data(),    OPABI_CPU, 0, value.ndim, dtype, copy->shape.data(),
+                  copy->strides.data(), 0};
+  return copy;
+}
+
 Arguments::Arguments(const Kernel &kernel) : kernel_(kernel), slots_(kernel.descriptor().n_args) {
   for (size_t arg = 0; arg < slots_.size(); arg++) Reset(static_cast<int>(arg));
 }
@@ -85,7 +137,8 @@ Arguments::Arguments(const Kernel &kernel) : kernel_(kernel), slots_(kernel.desc
 void Arguments::Reset(int arg) {
   slots_[arg].constant.reset();
   slots_[arg].filled = 0;
-  if (const opabi_tensor *value = declared(arg).default_value) SetConstant(arg, *value, false);
+  if (const opabi_tensor *value = declared(arg).default_value)
+    SetConstant(arg, *value, Origin::kTyped);
 }
 
 std::string Arguments::Label(int arg) const {
@@ -103,47 +156,22 @@ int Arguments::Find(const std::string &name) const {
                   (known.empty() ? "It takes no arguments." : "It takes " + known + "."));
 }
 
-void Arguments::CheckType(int arg, uint32_t dtype, int32_t ndim, bool weak) const {
-  const opabi_arg &want = declared(arg);
-  if (!IsDtype(dtype)) {
-    throw Error(
-        Kind::kType, kRule,
-        Label(arg) + ": found " + DtypeName(dtype) + ", which is no element type of opabi.");
+void Arguments::CheckNames(const std::vector<std::string> &given) const {
+  std::vector<bool> has(slots_.size());
+  for (const std::string &name : given) has[Find(name)] = true;
+  for (size_t arg = 0; arg < slots_.size(); arg++) {
+    if (!has[arg] && !slots_[arg].constant) ThrowMissing(static_cast<int>(arg));
   }
-  if (want.ndim != OPABI_NDIM_ANY && want.ndim != ndim) {
-    throw Error(
-        Kind::kType, kRule,
-        Label(arg) + ": expected " + NdimText(want.ndim) + ", found " + NdimText(ndim) + ".");
-  }
-  if (want.dtype == OPABI_DTYPE_ANY || Converts(dtype, want.dtype)) return;
-  if (weak && WeakConverts(dtype, want.dtype)) return;
-  throw Error(Kind::kType, kRule,
-              Label(arg) + ": expected " + DtypeName(want.dtype) + ", found " + DtypeName(dtype) +
-                  ", which does not convert without loss. Cast it to " + DtypeName(want.dtype) +
-                  " first.");
 }
 
-void Arguments::SetConstant(int arg, const opabi_tensor &value, bool weak) {
-  CheckType(arg, value.dtype, value.ndim, weak);
-  auto copy = std::make_unique<Value>();
-  copy->shape.assign(value.shape, value.shape + value.ndim);
-  copy->strides.resize(value.ndim);
-  int64_t n = 1;
-  for (int d = value.ndim - 1; d >= 0; d--) {
-    copy->strides[d] = n;
-    n *= value.shape[d];
-  }
-  const uint32_t want = declared(arg).dtype;
-  const uint32_t dtype = want == OPABI_DTYPE_ANY ? value.dtype : want;
-  copy->data.resize(static_cast<size_t>(n * DtypeSize(dtype)));
-  const char *source = static_cast<const char *>(value.data);
-  if (n && !ConvertWeak(source, value.dtype, copy->data.data(), dtype, n)) {
-    throw Error(Kind::kValue, kRule,
-                Label(arg) + ": the value does not fit " + DtypeName(dtype) + ".");
-  }
-  copy->tensor = {copy->data.data(),    OPABI_CPU, 0, value.ndim, dtype, copy->shape.data(),
-                  copy->strides.data(), 0};
-  slots_[arg].constant = std::move(copy);
+void Arguments::ThrowMissing(int arg) const {
+  throw Error(Kind::kType, kRule,
+              "kernel '" + kernel_.name() + "' needs the argument '" + declared(arg).name +
+                  "', which has no default. Pass it by name.");
+}
+
+void Arguments::SetConstant(int arg, const opabi_tensor &value, Origin origin) {
+  slots_[arg].constant = ConvertValue(declared(arg), value, origin, Label(arg));
   slots_[arg].filled = 0;
 }
 
@@ -156,7 +184,7 @@ void Arguments::Begin(int64_t n_samples) {
   }
 }
 
-void Arguments::Describe(int arg, const PortInfo &info, bool weak) {
+void Arguments::Describe(int arg, const PortInfo &info, Origin origin) {
   if (info.device_type != OPABI_CPU) {
     throw Error(
         Kind::kType, kRule,
@@ -164,9 +192,10 @@ void Arguments::Describe(int arg, const PortInfo &info, bool weak) {
             ": expected a tensor in host memory, found one on the GPU. Arguments are always " +
             "in host memory, also for CUDA kernels: pass it as an input, or compute it on the CPU.");
   }
-  CheckType(arg, info.dtype, info.ndim, weak);
+  const std::string fault = TypeFault(declared(arg), info.dtype, info.ndim, origin);
+  if (!fault.empty()) throw Error(Kind::kType, kRule, Label(arg) + fault);
   slots_[arg].info = info;
-  slots_[arg].weak = weak;
+  slots_[arg].origin = origin;
   slots_[arg].per_sample = true;
 }
 
@@ -180,13 +209,11 @@ void Arguments::ConvertSamples(int arg) {
   for (int64_t s = 0; s < n_samples_; s++) {
     opabi_tensor &tensor = table_.at(s, arg);
     const int64_t n = opabi_numel(&tensor);
-    if (!slot.weak) {
-      ConvertElements(tensor.data, tensor.dtype, next, slot.dtype, n);
-    } else if (!ConvertWeak(static_cast<const char *>(tensor.data), tensor.dtype, next, slot.dtype,
-                            n)) {
+    const char *source = static_cast<const char *>(tensor.data);
+    if (!ConvertNumbers(source, tensor.dtype, next, slot.dtype, n)) {
       throw Error(Kind::kValue, kRule,
-                  Label(arg) + ", sample " + std::to_string(s) + ": the value does not fit " +
-                      DtypeName(slot.dtype) + ".");
+                  Label(arg) + (n_samples_ > 1 ? ", sample " + std::to_string(s) : "") +
+                      ": the value does not fit " + DtypeName(slot.dtype) + ".");
     }
     tensor.data = next;
     tensor.dtype = slot.dtype;
@@ -205,11 +232,7 @@ void Arguments::Fill() {
       if (slot.dtype != slot.info.dtype) ConvertSamples(arg);
       continue;
     }
-    if (!slot.constant) {
-      throw Error(Kind::kType, kRule,
-                  "kernel '" + kernel_.name() + "' needs the argument '" + declared(arg).name +
-                      "', which has no default. Pass it by name.");
-    }
+    if (!slot.constant) ThrowMissing(arg);
     const opabi_tensor &value = slot.constant->tensor;
     slot.dtype = value.dtype;
     slot.ndim = value.ndim;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named arguments: defaults, constants and per-sample values, converted to what was declared and broadcast
-// to a table with one row for each sample (OPABI-H-013).
+// Named arguments: defaults, constants and per-sample values, converted to what was declared and
+// broadcast to a table with one row for each sample (OPABI-H-013).
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,25 @@
 
 namespace opabi {
 
-/// Whether a weak value's dtype (bool, int64, uint64 or float64) fits any type of its kind or a later one.
-bool WeakConverts(uint32_t from, uint32_t to);
+/// Who chose a value's dtype, which decides what it converts to. Of several values the strictest holds,
+/// which is the last here.
+enum class Origin : uint8_t {
+  kNumber,  // nobody (bool, int64, uint64 or float64 is a guess): it takes any type that holds it
+  kTyped,   // the caller: it widens, and no more
+  kText,    // it is a string: uint8 of rank 1 and nothing else, for its bytes are no numbers
+};
 
-/// Converts n elements where Converts or WeakConverts; false where a value does not fit.
-bool ConvertWeak(const char *source, uint32_t from, char *target, uint32_t to, int64_t n);
+/// A tensor that owns what it points to.
+struct OwnedTensor {
+  opabi_tensor tensor{};
+  std::vector<char> data;
+  std::vector<int64_t> shape, strides;
+};
+
+/// A copy of a contiguous value with the dtype that the argument declares. Throws Error (kType, kValue)
+/// that begins with `label`.
+std::unique_ptr<OwnedTensor> ConvertValue(const opabi_arg &declared, const opabi_tensor &value,
+                                          Origin origin, const std::string &label);
 
 class Arguments {
  public:
@@ -26,18 +40,19 @@ class Arguments {
   /// The number of the argument of that name. Throws Error (kType) that lists the names there are.
   int Find(const std::string &name) const;
 
-  /// Copies a value that all samples share. `weak`: it comes from a Python scalar or a list of them, and
-  /// takes the declared dtype if its values fit. Throws Error (kType, kValue) that names the argument.
-  void SetConstant(int arg, const opabi_tensor &value, bool weak);
+  /// Throws Error (kType) where a name is unknown, or one is missing that has no default.
+  void CheckNames(const std::vector<std::string> &given) const;
+
+  /// Copies a value that all samples share. Throws Error (kType, kValue) that names the argument.
+  void SetConstant(int arg, const opabi_tensor &value, Origin origin);
 
   /// Back to the default value, or to none.
   void Reset(int arg);
 
   void Begin(int64_t n_samples);
 
-  /// Per-sample values for this batch: dtype, rank and device of the port that feeds the argument. `weak`
-  /// as in SetConstant.
-  void Describe(int arg, const PortInfo &info, bool weak = false);
+  /// Per-sample values for this batch: dtype, rank and device of the port that feeds the argument.
+  void Describe(int arg, const PortInfo &info, Origin origin);
   void Set(int64_t sample, int arg, const void *data, const int64_t *shape) {
     Slot &slot = slots_[arg];
     table_.Set(sample, arg, slot.info, const_cast<void *>(data), shape);
@@ -46,34 +61,28 @@ class Arguments {
   /// Completes the table; throws Error (kType) if a required argument has no value.
   void Fill();
 
-  const opabi_tensor &constant(int arg) const {
-    return slots_[arg].constant->tensor;
-  }  // after SetConstant
+  /// After SetConstant.
+  const opabi_tensor &constant(int arg) const { return slots_[arg].constant->tensor; }
 
   const Table &table() const { return table_; }
   uint32_t dtype(int arg) const { return slots_[arg].dtype; }  // after Fill
   int32_t ndim(int arg) const { return slots_[arg].ndim; }
 
  private:
-  struct Value {  // an owned tensor
-    opabi_tensor tensor{};
-    std::vector<char> data;
-    std::vector<int64_t> shape, strides;
-  };
   struct Slot {
-    std::unique_ptr<Value> constant;  // the caller's, else the default's, else none
-    bool per_sample = false;          // in this batch
-    bool weak = false;                // the per-sample values are
-    int64_t filled = 0;               // rows of the table that hold the constant
-    PortInfo info;                    // of the per-sample values as they came
-    uint32_t dtype = 0;               // as the kernel sees it
+    std::unique_ptr<OwnedTensor> constant;  // the caller's, else the default's, else none
+    bool per_sample = false;                // in this batch
+    Origin origin = Origin::kTyped;         // of the per-sample values
+    int64_t filled = 0;                     // rows of the table that hold the constant
+    PortInfo info;                          // of the per-sample values as they came
+    uint32_t dtype = 0;                     // as the kernel sees it
     int32_t ndim = 0;
     std::vector<char> converted;  // of the per-sample values, for this batch
   };
 
   const opabi_arg &declared(int arg) const { return kernel_.descriptor().args[arg]; }
   std::string Label(int arg) const;
-  void CheckType(int arg, uint32_t dtype, int32_t ndim, bool weak) const;
+  [[noreturn]] void ThrowMissing(int arg) const;
   void ConvertSamples(int arg);
 
   const Kernel &kernel_;

@@ -27,8 +27,7 @@
 namespace opabi {
 
 struct EngineOptions {
-  bool checked =
-      false;  // guard bytes, poison, inputs compared: see checked.cc; CUDA: waits for the call
+  bool checked = false;   // guards, poison, inputs compared: checked.cc; CUDA: waits for the call
   int64_t max_batch = 0;  // 0: not known
   int n_workers = 1;      // the largest pool that Run will get
   int32_t device_id = 0;  // for CUDA kernels
@@ -54,9 +53,9 @@ class Engine {
   int n_out() const { return n_out_; }
   int n_args() const { return n_args_; }
 
-  /// A constant for argument `arg`, copied; every batch from now on has it. See Arguments::SetConstant.
-  void SetConstant(int arg, const opabi_tensor &value, bool weak) {
-    arguments_.SetConstant(arg, value, weak);
+  /// A constant for argument `arg`, copied; every batch from now on has it.
+  void SetConstant(int arg, const opabi_tensor &value, Origin origin) {
+    arguments_.SetConstant(arg, value, origin);
   }
 
   int FindArgument(const std::string &name) const { return arguments_.Find(name); }
@@ -67,8 +66,8 @@ class Engine {
                 const int64_t *strides = nullptr) {
     inputs_.Set(sample, port, in_info_[port], data, shape, strides);
   }
-  void DescribeArgument(int arg, const PortInfo &info, bool weak = false) {
-    arguments_.Describe(arg, info, weak);
+  void DescribeArgument(int arg, const PortInfo &info, Origin origin) {
+    arguments_.Describe(arg, info, origin);
   }
   void SetArgument(int64_t sample, int arg, const void *data, const int64_t *shape) {
     arguments_.Set(sample, arg, data, shape);

@@ -47,6 +47,14 @@ Kernel::~Kernel() {
   if (drop_) drop_();
 }
 
+void Kernel::CheckInputCount(int64_t n) const {
+  const size_t expected = signature_.inputs().size();
+  if (n == static_cast<int64_t>(expected)) return;
+  throw Error(Kind::kType, "",
+              "kernel '" + name_ + "': expected " + std::to_string(expected) + " inputs, found " +
+                  std::to_string(n) + ". Its signature is \"" + signature_.text() + "\".");
+}
+
 const Specialization &Kernel::Specialize(const TypeKey &key, int32_t device_type) {
   // A kernel that calls itself from its specialize would wait for itself.
   if (specializing_ == std::this_thread::get_id()) {

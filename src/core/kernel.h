@@ -56,6 +56,9 @@ class Kernel {
   const std::string &name() const { return name_; }  // "blur", or "mylib.blur"
   bool has(uint32_t trait) const { return descriptor_.traits & trait; }
   bool demands(uint32_t critical) const { return descriptor_.critical & critical; }
+  /// Throws Error (kType) unless the signature has `n` inputs.
+  void CheckInputCount(int64_t n) const;
+
   bool has_instance() const { return descriptor_.create != nullptr; }
 
   /// Thread-safe; calls the kernel's specialize at most once for each key, unless it fails. Throws Error.

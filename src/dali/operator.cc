@@ -121,7 +121,7 @@ void Call::SetConstants(const dali::OpSpec &spec) {
       constant[port] = true;
       constant_inputs_.push_back(std::move(value));
     } else {
-      engine_->SetConstant(engine_->FindArgument(value.name), value.tensor(), false);
+      engine_->SetConstant(engine_->FindArgument(value.name), value.tensor(), Origin::kTyped);
     }
   }
   for (int port = 0; port < engine_->n_in(); port++) {
@@ -217,7 +217,7 @@ void Call::DescribeInput(int i, const dali::TensorList<Backend> &list) {
     }
   } else {
     const int arg = arguments_[i - n_ports];
-    engine_->DescribeArgument(arg, info_);
+    engine_->DescribeArgument(arg, info_, Origin::kTyped);
     for (int s = 0; s < n; s++, shape += info_.ndim)
       engine_->SetArgument(s, arg, list.raw_tensor(s), shape);
   }

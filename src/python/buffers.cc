@@ -276,7 +276,7 @@ bool Buffer::ReadNumber(py::handle object, const ValuePlace &place) {
   info_.ndim = 0;
   contiguous_ = true;
   data_ = number_;
-  weak_ = true;
+  origin_ = Origin::kNumber;
   PyObject *o = object.ptr();
   if (PyBool_Check(o)) {
     info_.dtype = OPABI_BOOL;
@@ -300,7 +300,7 @@ bool Buffer::ReadNumber(py::handle object, const ValuePlace &place) {
       info_.dtype = OPABI_UINT64;
     }
   } else {
-    weak_ = false;
+    origin_ = Origin::kTyped;
     return false;
   }
   return true;
@@ -309,7 +309,7 @@ bool Buffer::ReadNumber(py::handle object, const ValuePlace &place) {
 void Buffer::Read(py::handle object, const ValuePlace &place, bool any_strides) {
   Reset();
   info_ = PortInfo();
-  weak_ = false;
+  origin_ = Origin::kTyped;
   if (!Acquire(object, place, false)) {
     if (ReadNumber(object, place)) return;
     // NumPy refuses buffers of some types (datetime, structures with objects): they end here too.
@@ -327,15 +327,18 @@ void Buffer::Read(py::handle object, const ValuePlace &place, bool any_strides) 
 void Buffer::ReadValue(py::handle object, const ValuePlace &place) {
   PyObject *o = object.ptr();
   if (PyUnicode_Check(o)) {
-    return Read(py::bytes(TextOf(object, place.str())), place, false);
+    Read(py::bytes(TextOf(object, place.str())), place, false);
+    origin_ = Origin::kText;
+    return;
   }
   if (PyList_Check(o) || PyTuple_Check(o)) {
     py::object array = Reading(object, place, [&] { return NumpyFunction("asarray")(object); });
     Read(array, place, false);
     if (!keep_) keep_ = array;
-    // Python numbers in lists are as weak as alone; NumPy picked int64, float64 or bool for them.
-    weak_ = info_.dtype == OPABI_INT64 || info_.dtype == OPABI_UINT64 ||
-            info_.dtype == OPABI_FLOAT64 || info_.dtype == OPABI_BOOL;
+    // For Python numbers NumPy picked one of these, as ReadNumber does.
+    const bool guessed = info_.dtype == OPABI_INT64 || info_.dtype == OPABI_UINT64 ||
+                         info_.dtype == OPABI_FLOAT64 || info_.dtype == OPABI_BOOL;
+    if (guessed) origin_ = Origin::kNumber;
     return;
   }
   Read(object, place, false);
@@ -354,7 +357,7 @@ void Buffer::ReadDevice(py::handle object, const ValuePlace &place, bool any_str
   }
   Reset();
   info_ = PortInfo();
-  weak_ = false;
+  origin_ = Origin::kTyped;
   // The capsule is not consumed: it gives its tensor back when it is dropped.
   keep_ = object.attr("__dlpack__")(py::arg("stream") = stream);
   const auto *tensor =

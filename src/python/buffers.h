@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/arguments.h"
 #include "core/batch.h"
 #include "core/kernel.h"
 
@@ -56,7 +57,7 @@ class __attribute__((visibility("hidden"))) Buffer {
   void Reset();
 
   const PortInfo &info() const { return info_; }
-  bool weak() const { return weak_; }  // from Python numbers, whose dtype is only a guess
+  Origin origin() const { return origin_; }
   void *data() const { return data_; }
   const int64_t *shape() const { return shape_; }
   const int64_t *strides() const { return contiguous_ ? nullptr : strides_; }
@@ -77,7 +78,8 @@ class __attribute__((visibility("hidden"))) Buffer {
 
   pybind11::object keep_;  // the array, or what was made from the caller's object
   Py_buffer view_{};
-  bool held_ = false, weak_ = false, contiguous_ = true;
+  bool held_ = false, contiguous_ = true;
+  Origin origin_ = Origin::kTyped;
   PortInfo info_;
   void *data_ = nullptr;
   int64_t number_[1] = {0};

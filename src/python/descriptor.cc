@@ -119,42 +119,13 @@ void OwnedDescriptor::AddArgument(py::handle argument) {
     declared.ndim = static_cast<int32_t>(IntegerOf(ndim, what + ", ndim", 0, OPABI_MAX_NDIM));
   }
   if (!value.is(py::module_::import("opabi.kernel").attr("MISSING"))) {
-    declared.default_value = KeepDefault(value, &declared, what);
+    Buffer buffer;
+    buffer.ReadValue(value, {ValuePlace::kDefault, nullptr, 0, -1, declared.name});
+    defaults_.push_back(
+        ConvertValue(declared, buffer.tensor(), buffer.origin(), what + ", default"));
+    declared.default_value = &defaults_.back()->tensor;
   }
   arguments_.push_back(declared);
-}
-
-/// The value as a call would give it to the kernel (OPABI-H-013).
-const opabi_tensor *OwnedDescriptor::KeepDefault(py::handle value, const opabi_arg *declared,
-                                                 const std::string &what) {
-  Buffer buffer;
-  buffer.ReadValue(value, {ValuePlace::kDefault, nullptr, 0, -1, declared->name});
-  const uint32_t from = buffer.info().dtype,
-                 to = declared->dtype == OPABI_DTYPE_ANY ? from : declared->dtype;
-  if (!Converts(from, to) && !(buffer.weak() && WeakConverts(from, to))) {
-    throw Error(Kind::kType, "OPABI-D-010",
-                what + ": the default is " + DtypeName(from) + ", expected " + DtypeName(to) +
-                    ", to which it does not convert without loss. Cast it to " + DtypeName(to) +
-                    " first.");
-  }
-  const opabi_tensor source = buffer.tensor();
-  const int64_t n = opabi_numel(&source);
-  Default &kept = defaults_.emplace_back();
-  kept.data.resize(static_cast<size_t>(n * DtypeSize(to)));
-  if (n && !ConvertWeak(static_cast<const char *>(source.data), from, kept.data.data(), to, n)) {
-    throw Error(Kind::kValue, "OPABI-D-010",
-                what + ": the default does not fit " + DtypeName(to) + ".");
-  }
-  kept.shape.assign(source.shape, source.shape + source.ndim);
-  kept.strides.resize(kept.shape.size());
-  int64_t stride = 1;
-  for (int d = source.ndim - 1; d >= 0; d--) {
-    kept.strides[d] = stride;
-    stride *= kept.shape[d];
-  }
-  kept.tensor = {kept.data.data(),  OPABI_CPU,           0, source.ndim, to,
-                 kept.shape.data(), kept.strides.data(), 0};
-  return &kept.tensor;
 }
 
 int32_t OwnedDescriptor::Specialize(const opabi_specialize *specialize) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/arguments.h"
 #include "core/kernel.h"
 
 namespace opabi {
@@ -24,22 +25,15 @@ class __attribute__((visibility("hidden"))) OwnedDescriptor {
   pybind11::object TakeError() { return std::move(error_); }
 
  private:
-  struct Default {
-    std::vector<char> data;
-    std::vector<int64_t> shape, strides;
-    opabi_tensor tensor;
-  };
   const char *Keep(const std::string &text);
   void AddArgument(pybind11::handle argument);
-  const opabi_tensor *KeepDefault(pybind11::handle value, const opabi_arg *declared,
-                                  const std::string &what);
   static int32_t Specialize(const opabi_specialize *specialize);
   int32_t CallSpecialize(const opabi_specialize *specialize);
 
   opabi_kernel kernel_{};
   std::deque<std::string> texts_;
   std::vector<opabi_arg> arguments_;
-  std::deque<Default> defaults_;
+  std::vector<std::unique_ptr<OwnedTensor>> defaults_;
   pybind11::object specialize_, keep_, error_;
   std::vector<pybind11::object> specialized_;
 };

@@ -81,12 +81,7 @@ class EagerCall {
 
   void CountSamples() {
     const int n = static_cast<int>(inputs_.size());
-    if (n != engine_.n_in()) {
-      throw Error(Kind::kType, "",
-                  "kernel '" + kernel().name() + "' takes " + std::to_string(engine_.n_in()) +
-                      " inputs by its signature '" + kernel().signature().text() + "', found " +
-                      std::to_string(n) + ".");
-    }
+    kernel().CheckInputCount(n);
     for (int port = 0; port < n; port++) {
       if (!PyList_Check(inputs_[port].ptr())) continue;
       const int64_t size = PyList_GET_SIZE(inputs_[port].ptr());
@@ -161,22 +156,21 @@ class EagerCall {
   }
 
   void ReadArgument(int arg, py::handle object, bool list) {
-    const Buffer *buffer = nullptr;
     PortInfo first;
     std::vector<const Buffer *> read;
-    bool weak = true;
+    Origin origin = Origin::kNumber;
     for (int64_t s = 0; s < (list ? n_samples_ : 1); s++) {
       const ValuePlace place = At(ValuePlace::kArgument, arg, list ? s : -1);
       Buffer &next = eager_.NextBuffer();
       next.ReadValue(Item(object, list, s, place), place);
       CheckUniform(place, next.info(), s, &first);
-      weak = weak && next.weak();
+      origin = std::max(origin, next.origin());
       read.push_back(&next);
     }
-    engine_.DescribeArgument(arg, first, weak);
+    engine_.DescribeArgument(arg, first, origin);
     for (int64_t s = 0; s < n_samples_; s++) {
-      buffer = read[list ? s : 0];
-      engine_.SetArgument(s, arg, buffer->data(), buffer->shape());
+      const Buffer &buffer = *read[list ? s : 0];
+      engine_.SetArgument(s, arg, buffer.data(), buffer.shape());
     }
   }
 

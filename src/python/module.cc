@@ -13,6 +13,7 @@
 #include "python/eager.h"
 #include "python/errors.h"
 #include "python/program.h"
+#include "python/text.h"
 
 namespace py = pybind11;
 
@@ -109,13 +110,21 @@ py::tuple Parts(const opabi_tensor &tensor) {
       py::bytes(static_cast<const char *>(tensor.data), static_cast<size_t>(bytes)));
 }
 
+/// Throws where a call with so many inputs and arguments of these names would.
+void CheckCall(const PyKernel &self, int64_t n_inputs, const py::list &names) {
+  self.kernel()->CheckInputCount(n_inputs);
+  std::vector<std::string> given;
+  for (const py::handle name : names) given.push_back(Shown(name));
+  Arguments(*self.kernel()).CheckNames(given);
+}
+
 /// A constant argument as the kernel will see it. Throws where a call would.
 py::tuple NormalizeArgument(const PyKernel &self, const std::string &name, py::handle value) {
   Arguments arguments(*self.kernel());
   const int arg = arguments.Find(name);
   Buffer buffer;
   buffer.ReadValue(value, {ValuePlace::kArgument, self.kernel().get(), arg, -1, ""});
-  arguments.SetConstant(arg, buffer.tensor(), buffer.weak());
+  arguments.SetConstant(arg, buffer.tensor(), buffer.origin());
   return Parts(arguments.constant(arg));
 }
 
@@ -161,6 +170,7 @@ PYBIND11_MODULE(_core, m) {
       .def_property_readonly("stateful",
                              [](const PyKernel &k) { return k.kernel()->has_instance(); })
       .def("hold", &Hold)
+      .def("check_call", &CheckCall)
       .def("normalize_argument", &NormalizeArgument)
       .def("normalize_input", &NormalizeInput);
 

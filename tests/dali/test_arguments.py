@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import opabi
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -107,6 +108,31 @@ def test_argument_that_cannot_be_is_refused_when_the_graph_is_made(
 ) -> None:
     with pytest.raises(TypeError, match=message):
         build(lambda: c_kernels.affine(feed(X), **arguments), batch_size=2)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "arguments"),
+    [
+        (1, {"gain": "2"}),
+        (1, {"gain": 1, "bias": "2"}),
+        (1, {"gain": 1, "bais": 2}),
+        (1, {"bias": 2}),
+        (1, {"gain": 2**64}),
+        (1, {"gain": 1e300}),
+        (1, {"gain": np.float64(2)}),
+        (2, {"gain": 1}),
+    ],
+    ids=str,
+)
+def test_wrong_call_is_told_alike_with_arrays_and_with_nodes(
+    c_kernels: Any, inputs: int, arguments: dict[str, Any]
+) -> None:
+    with pytest.raises(opabi.OpabiError) as eager:
+        c_kernels.affine(*[X[0]] * inputs, **arguments)
+    with pytest.raises(type(eager.value)) as pipelined:
+        build(lambda: c_kernels.affine(*[feed(X)] * inputs, **arguments), batch_size=2)
+    assert str(pipelined.value) == str(eager.value)
+    assert pipelined.value.rule == eager.value.rule
 
 
 def test_gpu_node_as_argument_is_refused_by_name(c_kernels: Any) -> None:

@@ -56,11 +56,29 @@ def test_argument_by_name_reaches_the_kernel(c_kernels: Any, options: dict[str, 
     [
         ((np.zeros(3, np.float32),), {"gian": 1}, opabi.OpabiTypeError, "no argument 'gian'"),
         ((np.zeros(3, np.float32),), {}, opabi.OpabiTypeError, "needs the argument 'gain'"),
-        ((np.zeros(3, np.float32),) * 2, {"gain": 1}, opabi.OpabiTypeError, "takes 1 inputs"),
-        ((), {"gain": 1}, opabi.OpabiTypeError, "takes 1 inputs"),
+        ((np.zeros(3, np.float32),) * 2, {"gain": 1}, opabi.OpabiTypeError, "expected 1 inputs"),
+        ((), {"gain": 1}, opabi.OpabiTypeError, "expected 1 inputs"),
         ((np.zeros(3, ">f4"),), {"gain": 1}, opabi.OpabiTypeError, "native byte order"),
         ((np.zeros(3, "c8"),), {"gain": 1}, opabi.OpabiTypeError, "expected bool, an integer"),
         ((np.zeros(3, np.float64),), {"gain": 1}, opabi.OpabiTypeError, "OPABI-S-031"),
+        (
+            (np.zeros(3, np.float32),),
+            {"gain": "12"},
+            opabi.OpabiTypeError,
+            r"argument 'gain': expected float32, found a string",
+        ),
+        (
+            (np.zeros(3, np.float32),),
+            {"gain": 1, "bias": "2"},
+            opabi.OpabiTypeError,
+            r"argument 'bias': expected float32 of rank 0, found a string",
+        ),
+        (
+            ([np.zeros(3, np.float32)] * 2,),
+            {"gain": [np.uint8([1, 2]), "12"]},
+            opabi.OpabiTypeError,
+            r"argument 'gain': expected float32, found a string",
+        ),
     ],
 )
 def test_wrong_call_is_refused_on_either_way(

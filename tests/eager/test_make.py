@@ -76,6 +76,7 @@ def test_make_with_a_field_of_another_type_is_refused(fields: dict[str, Any], te
         (float("nan"), "int32", opabi.OpabiTypeError),
         (70000, "float16", opabi.OpabiTypeError),
         (np.int64(5), "int8", opabi.OpabiTypeError),
+        ("12", "float32", opabi.OpabiTypeError),
     ],
     ids=str,
 )

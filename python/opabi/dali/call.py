@@ -13,7 +13,7 @@ from nvidia.dali.pipeline import Pipeline, do_not_convert
 from opabi.dali import constants
 from opabi.dali.plugin import Registration, plugin
 from opabi.errors import OpabiRuntimeError, OpabiTypeError
-from opabi.kernel import MISSING, Kernel
+from opabi.kernel import Kernel
 
 _DEVICES = {"cpu": "cpu", "cuda": "gpu"}
 
@@ -26,9 +26,12 @@ def add_operator(
 
     Inputs and arguments are nodes, or values that all samples share.
     """
+    if kernel._wants_seed and "seed" not in arguments:
+        arguments = {**arguments, "seed": random_seed()}
+    kernel._core.check_call(len(inputs), list(arguments))
     nodes, lines = _inputs(kernel, inputs)
     names: list[str] = []
-    for name, value in _complete(kernel, arguments).items():
+    for name, value in arguments.items():
         if isinstance(value, DataNode):
             _check_device(kernel, f"argument '{name}'", value, "cpu")
             names.append(name)
@@ -59,11 +62,6 @@ def add_operator(
 
 
 def _inputs(kernel: Kernel, inputs: Sequence[Any]) -> tuple[list[DataNode], list[str]]:
-    if len(inputs) != kernel.n_inputs:
-        raise OpabiTypeError(
-            f"kernel '{kernel.name}': expected {kernel.n_inputs} inputs, found {len(inputs)}. "
-            f'Its signature is "{kernel.signature}".'
-        )
     nodes, lines = [], []
     # A kernel on the GPU takes batches on the CPU beside one that is there, and copies them over
     # itself.
@@ -88,28 +86,6 @@ def _check_device(kernel: Kernel, what: str, node: DataNode, device: str) -> Non
         f"kernel '{kernel.name}', {what}: expected a node on the {device.upper()}, found one on "
         f"the {node.device.upper()}. {why}: pass it through .{device}(), or compute it there."
     )
-
-
-def _complete(kernel: Kernel, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that are given, checked by name, and a seed where one is due."""
-    known = {argument.name: argument for argument in kernel.arguments}
-    for name in arguments:
-        if name not in known:
-            takes = ", ".join(map(repr, known)) or "no arguments"
-            raise OpabiTypeError(
-                f"kernel '{kernel.name}' has no argument '{name}'. It takes {takes}."
-            )
-    complete = dict(arguments)
-    for name, argument in known.items():
-        if name in complete or argument.default is not MISSING:
-            continue
-        if (name, argument.dtype, argument.ndim) != ("seed", "int64", 0):
-            raise OpabiTypeError(
-                f"kernel '{kernel.name}' needs the argument '{name}', which has no default. "
-                "Pass it by name."
-            )
-        complete[name] = random_seed()
-    return complete
 
 
 def random_seed() -> DataNode:
